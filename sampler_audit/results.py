@@ -1,0 +1,239 @@
+"""What an audit found, as frozen data that reads and writes JSON. Reports are made from this alone."""
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sampler_audit.draws import TargetInfo
+from sampler_audit.errors import UsageError
+
+SCHEMA_VERSION = 1
+
+Outcome = Literal["pass", "fail", "inconclusive", "not_applicable", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptSet:
+    """The tokens that survived the filters, held against the reference.
+
+    Attributes:
+        verdict: EXACT; BAND, when only tokens inside the stated rounding band differ; FAIL;
+            UNGATED, when the row holds values for which the target declares no policy.
+        rule: In words, what a FAIL broke.
+        lost_mass: Probability, under the reference, of the tokens that should have stayed.
+        gained_mass: Share of the kept weight that the tokens that should have gone take.
+        lost: Up to eight of the lost token ids, likeliest first; ``gained`` alike.
+        also_allowed_by: Conventions, other than the declared one, that allow this kept set.
+    """
+
+    verdict: Literal["EXACT", "BAND", "FAIL", "UNGATED"]
+    n_kept: int
+    n_expected: int
+    n_lost: int = 0
+    n_gained: int = 0
+    lost_mass: float = 0.0
+    gained_mass: float = 0.0
+    lost: tuple[int, ...] = ()
+    gained: tuple[int, ...] = ()
+    rule: str = ""
+    also_allowed_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """Pearson's chi-square and G over bins with expected counts >= 5, and the e-value that gates.
+
+    ``pvalue_holm`` is adjusted over all cells of the run that have a histogram; ``log_e`` is the
+    natural logarithm of the cell's e-value; ``total_variation`` is observed against expected.
+    """
+
+    n_draws: int
+    statistic: float
+    dof: int
+    pvalue: float
+    g_statistic: float
+    g_pvalue: float
+    log_e: float
+    total_variation: float
+    pvalue_holm: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LadderStep:
+    """One token of a failing cell: expected share, its exact range, and what was observed.
+
+    For a kept-set failure without draws ``observed`` is 0 or the token's share of the kept weight.
+    """
+
+    token: int
+    logit: float
+    expected: float
+    observed: float
+    low: float
+    high: float
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """A check other than kept set and histogram on one cell: support, seeds, noise, no effect."""
+
+    check: str
+    outcome: Outcome
+    reason: str = ""
+    log_e: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """Everything that was seen in one cell. ``repeat`` is the command that shows it again."""
+
+    cell: str
+    combo: tuple[str, ...]
+    row_kind: str
+    outcome: Outcome
+    reason: str = ""
+    kept: KeptSet | None = None
+    histogram: Histogram | None = None
+    checks: tuple[CheckResult, ...] = ()
+    ladder: tuple[LadderStep, ...] = ()
+    seconds: float = 0.0
+    repeat: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComboResult:
+    """A combination of filters over all its cells.
+
+    Attributes:
+        minimal: It fails and no proper subset of it fails.
+        statistic: Chi-square summed over its cells, with ``dof``, ``pvalue`` and ``pvalue_holm``
+            over the combinations; ``log_e`` the mean e-value of its cells.
+        worst: Id of the failing cell that loses or gains most.
+        row_kinds: Kinds of row that fail, with the number of failing cells of each.
+        nearest_passing: Combinations or settings close by that pass: the workaround.
+    """
+
+    combo: tuple[str, ...]
+    outcome: Outcome
+    n_cells: int
+    n_failed: int
+    n_band: int = 0
+    n_draws: int = 0
+    statistic: float = 0.0
+    dof: int = 0
+    pvalue: float = 1.0
+    pvalue_holm: float = 1.0
+    log_e: float = 0.0
+    minimal: bool = False
+    worst: str = ""
+    row_kinds: tuple[tuple[str, int], ...] = ()
+    nearest_passing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """Whether this very run would have found a planted defect.
+
+    ``by`` names the check that finds it; ``power`` is the lower 95 % bound of the replayed power
+    (1 where an exact check sees it); ``cure`` says what to do where it is not covered.
+    """
+
+    defect: str
+    requires: tuple[str, ...]
+    covered: bool
+    by: str
+    power: float
+    cure: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetReport:
+    """One engine's audit. ``log_e_run`` is compared with ln(1/alpha)."""
+
+    info: TargetInfo
+    outcome: Outcome
+    reason: str
+    cells: tuple[CellResult, ...] = ()
+    combos: tuple[ComboResult, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    fitting_conventions: tuple[str, ...] = ()
+    log_e_run: float = 0.0
+    n_draws: int = 0
+    seconds: float = 0.0
+    known: tuple[str, ...] = ()
+    known_gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport:
+    """A whole run over one or several targets; ``unavailable`` are (target, reason) pairs."""
+
+    version: str
+    command: str
+    seed: int
+    alpha: float
+    gate: Literal["e-value", "chi-square"]
+    combos: str
+    rows: str
+    targets: tuple[TargetReport, ...]
+    unavailable: tuple[tuple[str, str], ...] = ()
+    interrupted: bool = False
+    seconds: float = 0.0
+    schema_version: int = SCHEMA_VERSION
+
+
+def to_json(report: AuditReport) -> str:
+    """The report as indented JSON; infinities are the strings Infinity and -Infinity."""
+    return json.dumps(_plain(report), indent=1, allow_nan=False)
+
+
+def from_json(text: str) -> AuditReport:
+    """The inverse of ``to_json``.
+
+    Raises:
+        UsageError: text that is no report, or one of another schema version.
+    """
+    try:
+        raw = json.loads(text)
+    except json.JSONDecodeError as exc:
+        raise UsageError(f"not a JSON report: {exc}") from exc
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION:
+        raise UsageError(
+            f"this report has schema version {version}; this version reads {SCHEMA_VERSION}"
+        )
+    report: AuditReport = _build(AuditReport, raw)
+    return report
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _build(kind: Any, raw: Any) -> Any:
+    """Rebuild a value of an annotated type; Any, because it is driven by the annotations."""
+    origin = typing.get_origin(kind)
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return kind(**{name: _build(hints[name], value) for name, value in raw.items()})  # type: ignore[operator]  # is_dataclass also admits instances
+    if origin is tuple:
+        inner = typing.get_args(kind)
+        if inner[-1] is Ellipsis:
+            return tuple(_build(inner[0], item) for item in raw)
+        return tuple(_build(t, item) for t, item in zip(inner, raw, strict=True))
+    if origin in (typing.Union, types.UnionType):
+        inner_kind = next(t for t in typing.get_args(kind) if t is not type(None))
+        return None if raw is None else _build(inner_kind, raw)
+    if kind is float:
+        return float(raw)
+    return raw
