@@ -1,0 +1,220 @@
+"""AuditPlan: which cells a run tries, how often it draws, and at what false-alarm rate.
+
+The full product of rows, settings, vocabularies and batches is not the plan. For every
+combination of filters it holds each kind of row at typical values, a pairwise covering array of
+edge values, and each vocabulary size and batch pattern at least once. Nothing here is random:
+the same arguments give the same cells, and the seed only moves the draws.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sampler_scenarios.batches import PATTERNS
+from sampler_scenarios.cells import Cell, parse_cell
+from sampler_scenarios.combos import select_combos
+from sampler_scenarios.params import Combo, SamplingParams
+from sampler_scenarios.real_rows import REAL_ROWS
+from sampler_scenarios.rows import KINDS, LARGE_VOCAB_SIZES, VOCAB_SIZES, check_row_name
+from sampler_scenarios.settings import edge_params, typical_params
+
+from sampler_audit.errors import UsageError
+
+Gate = Literal["e-value", "chi-square"]
+
+DEFAULT_DRAWS = 200
+REAL_VOCAB_SIZE = 49152
+
+CORE_KINDS = (
+    "dense-normal",
+    "peaked-3",
+    "finite-2-front",
+    "finite-3-spread",
+    "finite-20-spread",
+    "runner-up-0.05",
+    "runner-up-0.49",
+    "one-high",
+    "ties-at-k",
+    "bf16-rounded",
+)
+"""Kinds of row that the fast plan tries with every combination."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Vocabulary sizes of a plan, so that an engine that is slow here still gets every kind.
+
+    ``base`` serves synthetic rows, ``edge`` the covering array, ``crowd`` rows among mates, and
+    ``real`` is the number of likeliest tokens of a real row that are kept.
+    """
+
+    base: int
+    edge: int
+    crowd: int
+    real: int
+    vocab_sizes: tuple[int, ...]
+
+
+FAST = Sizes(base=2048, edge=512, crowd=512, real=4096, vocab_sizes=VOCAB_SIZES)
+INTERPRETED = Sizes(
+    base=1024,
+    edge=129,
+    crowd=128,
+    real=1024,
+    vocab_sizes=tuple(v for v in VOCAB_SIZES if v <= 8193),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditPlan:
+    """What will be tried. ``n_draws`` is the most draws a cell gets; ``alpha`` is for the run."""
+
+    cells: tuple[Cell, ...]
+    n_draws: int
+    alpha: float
+    gate: Gate
+    seed: int
+    combos: str
+    rows: str
+
+
+def build_plan(
+    *,
+    combos: str = "core",
+    rows: str = "core",
+    only: str | None = None,
+    n_draws: int | None = None,
+    alpha: float = 1e-4,
+    gate: Gate = "e-value",
+    seed: int,
+    interpreted: bool = False,
+) -> AuditPlan:
+    """The plan for one target; ``interpreted`` asks for short rows.
+
+    Raises:
+        UsageError: an unknown combination, row or id, or a number outside its range.
+    """
+    if n_draws is not None and n_draws < 1:
+        raise UsageError(f"draws must be at least 1, got {n_draws}")
+    if not 0 < alpha < 1:
+        raise UsageError(f"alpha must be between 0 and 1, got {alpha}")
+    if seed < 0:
+        raise UsageError(f"seed must be >= 0, got {seed}")
+    try:
+        selected = sorted(select_combos(combos), key=lambda combo: (len(combo), combo))
+        cells = (
+            [parse_cell(only)]
+            if only is not None
+            else list(_cells(selected, rows, quick=combos == "core", slow=interpreted))
+        )
+    except ValueError as exc:
+        raise UsageError(str(exc)) from exc
+    return AuditPlan(
+        cells=tuple(dict.fromkeys(cells)),
+        n_draws=n_draws or DEFAULT_DRAWS,
+        alpha=alpha,
+        gate=gate,
+        seed=seed,
+        combos=combos,
+        rows=rows,
+    )
+
+
+def draw_seeds(seed: int, cell_id: str, n: int) -> NDArray[np.int64]:
+    """The noise seeds of a cell's draws, ``[n]``: a hash of (run seed, cell id, draw index).
+
+    A longer sequence begins with the shorter one, so a cell can be drawn on or repeated alone.
+    """
+    digest = hashlib.sha256(f"{seed}/{cell_id}".encode()).digest()
+    words = np.frombuffer(digest, dtype=np.uint32)
+    return np.random.SeedSequence(words.tolist()).generate_state(n, np.uint64).view(np.int64)
+
+
+def _cells(combos: Sequence[Combo], rows: str, *, quick: bool, slow: bool) -> Iterator[Cell]:
+    sizes = INTERPRETED if slow else FAST
+    if rows not in ("core", "full"):
+        yield from _named_rows(combos, rows.split(","), sizes)
+        return
+    for combo in combos:
+        yield from _typical(combo, sizes, full=rows == "full", quick=quick)
+        yield from _patterns(combo, sizes)
+        yield from _vocabularies(combo, sizes, quick=quick)
+        if not quick:
+            yield from _edges(combo, sizes)
+
+
+def _named_rows(combos: Sequence[Combo], names: Sequence[str], sizes: Sizes) -> Iterator[Cell]:
+    """Every setting of every combination on the rows asked for: kinds, full names, or ``real``."""
+    for name in (n.strip() for n in names):
+        for full_name in _expand(name, sizes):
+            check_row_name(full_name)
+            for combo in combos:
+                for params in typical_params(combo):
+                    yield Cell(full_name, params)
+
+
+def _expand(name: str, sizes: Sizes) -> Sequence[str]:
+    if name == "real":
+        return [f"{slug}@{sizes.real}" for slug in REAL_ROWS]
+    if "@" in name:
+        return [name]
+    if name in REAL_ROWS:
+        return [f"{name}@{REAL_VOCAB_SIZE}"]
+    smallest = {kind.name: kind.min_vocab_size for kind in KINDS}.get(name, 1)
+    return [f"{name}@{max(sizes.base, smallest)}"]
+
+
+def _typical(combo: Combo, sizes: Sizes, *, full: bool, quick: bool) -> Iterator[Cell]:
+    settings = typical_params(combo)
+    for index, kind in enumerate(KINDS):
+        if quick and kind.name not in CORE_KINDS:
+            continue
+        if full:
+            for vocab_size in VOCAB_SIZES:
+                if vocab_size >= kind.min_vocab_size:
+                    yield Cell(f"{kind.name}@{vocab_size}", settings[index % len(settings)])
+        for params in settings if full else settings[index % len(settings) :][:1]:
+            yield Cell(f"{kind.name}@{max(sizes.base, kind.min_vocab_size)}", params)
+    slugs = REAL_ROWS[:3] if quick else REAL_ROWS
+    for index, slug in enumerate(slugs):
+        for params in settings if full else settings[index % len(settings) :][:1]:
+            yield Cell(f"{slug}@{REAL_VOCAB_SIZE if full else sizes.real}", params)
+
+
+def _patterns(combo: Combo, sizes: Sizes) -> Iterator[Cell]:
+    """Every batch pattern, on rows that are sparse, tied and dense in turn."""
+    kinds = ("finite-5-spread", "bf16-rounded", "dense-normal")
+    settings = typical_params(combo)
+    for index, pattern in enumerate(PATTERNS):
+        params = settings[index % len(settings)]
+        yield Cell(f"{kinds[index % len(kinds)]}@{sizes.crowd}", params, pattern)
+
+
+def _vocabularies(combo: Combo, sizes: Sizes, *, quick: bool) -> Iterator[Cell]:
+    settings = typical_params(combo)
+    for index, vocab_size in enumerate(sizes.vocab_sizes):
+        if not (quick and vocab_size in LARGE_VOCAB_SIZES):
+            yield Cell(f"dense-normal@{vocab_size}", settings[index % len(settings)])
+
+
+def _edges(combo: Combo, sizes: Sizes) -> Iterator[Cell]:
+    """A pairwise covering array of edge values, projected on the combination's filters."""
+    kinds = ("dense-normal", "finite-8-spread", "two-valued")
+    projected = dict.fromkeys(project(params, combo) for params in edge_params(sizes.edge))
+    for index, params in enumerate(projected):
+        yield Cell(f"{kinds[index % len(kinds)]}@{sizes.edge}", params)
+
+
+def project(params: SamplingParams, combo: Combo) -> SamplingParams:
+    """The parameters with every filter outside ``combo`` neutral."""
+    neutral = SamplingParams()
+    chosen = {name: params for name in combo}
+    return SamplingParams(
+        temperature=chosen.get("temperature", neutral).temperature,
+        top_k=chosen.get("top_k", neutral).top_k,
+        top_p=chosen.get("top_p", neutral).top_p,
+        min_p=chosen.get("min_p", neutral).min_p,
+    )
