@@ -46,8 +46,9 @@ class KeptSet:
 class Histogram:
     """Pearson's chi-square and G over bins with expected counts >= 5, and the e-value that gates.
 
-    ``pvalue_holm`` is adjusted over all cells of the run that have a histogram; ``log_e`` is the
-    natural logarithm of the cell's e-value; ``total_variation`` is observed against expected.
+    The ``_holm`` p-values are adjusted over all cells of the run that have a histogram; ``log_e``
+    is the natural logarithm of the cell's e-value; ``total_variation`` is observed against
+    expected.
     """
 
     n_draws: int
@@ -59,6 +60,7 @@ class Histogram:
     log_e: float
     total_variation: float
     pvalue_holm: float = 1.0
+    g_pvalue_holm: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +172,13 @@ class TargetReport:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditReport:
-    """A whole run over one or several targets; ``unavailable`` are (target, reason) pairs."""
+    """A whole run over one or several targets.
+
+    Attributes:
+        unavailable: Engines that could not be reached, as (target, reason).
+        searched: No target was named, so engines were looked for: one that is not here is no
+            failure, none at all is.
+    """
 
     version: str
     command: str
@@ -181,9 +189,41 @@ class AuditReport:
     rows: str
     targets: tuple[TargetReport, ...]
     unavailable: tuple[tuple[str, str], ...] = ()
+    searched: bool = False
     interrupted: bool = False
     seconds: float = 0.0
     schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedRun:
+    """One planted defect: whether the audit found it, by which check, in how many draws."""
+
+    defect: str
+    found: bool
+    by: str
+    draws: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthyRun:
+    """One audit of a sampler without a defect, which must not fail."""
+
+    seed: int
+    outcome: Outcome
+    draws: int
+    log_e_run: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelftestReport:
+    """The auditor audited: every planted defect and every healthy run."""
+
+    rows: tuple[PlantedRun, ...]
+    healthy: tuple[HealthyRun, ...]
+    outcome: Literal["pass", "fail"]
+    seed: int
+    seconds: float = 0.0
 
 
 def to_json(report: AuditReport) -> str:

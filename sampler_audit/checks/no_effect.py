@@ -19,9 +19,7 @@ LEAST_DISTANCE = 0.1
 """Total variation between the laws with and without the filter, from which a cell is asked."""
 
 
-def check(
-    evidence: Evidence, without: NDArray[np.float64], filter_name: str
-) -> CheckResult | None:
+def check(evidence: Evidence, without: NDArray[np.float64], filter_name: str) -> CheckResult | None:
     """The evidence that the filter did nothing, against the law ``without`` it ``[vocab_size]``.
 
     None where the two laws are closer than LEAST_DISTANCE: the cell cannot tell.

@@ -1,0 +1,252 @@
+"""run_audit: the only place that sees targets and checks together.
+
+Opens each target, examines the cells of its plan on as many threads as it has workers, and
+turns them into an AuditReport. An interrupted run keeps what was done.
+"""
+
+import importlib.metadata
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from sampler_scenarios.cells import Cell
+from sampler_scenarios.rows import kind_of
+
+from sampler_audit import verdict
+from sampler_audit.combinations import combine_cells
+from sampler_audit.draws import Target, TargetInfo
+from sampler_audit.errors import TargetError, TargetUnavailable
+from sampler_audit.evidence import build_alternatives, cover, log_e_of_run
+from sampler_audit.examine import Examined, examine
+from sampler_audit.known import KnownFault, sort_known
+from sampler_audit.plan import AuditPlan, Gate, build_plan
+from sampler_audit.results import AuditReport, CellResult, Outcome, TargetReport
+from sampler_audit.targets import open_target
+
+_THREADS = os.cpu_count() or 1
+"""Cells in flight: one for each core, as there are workers."""
+
+_MOST_ERRORS = 3
+"""Workers that die in a row before the engine counts as impossible to audit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """What the user asked for; the same for every target of a run."""
+
+    combos: str = "core"
+    rows: str = "core"
+    only: str | None = None
+    n_draws: int | None = None
+    alpha: float = 1e-4
+    gate: Gate = "e-value"
+    seed: int
+    command: str = "sampler-audit local"
+    known: tuple[KnownFault, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRequest:
+    """Which engine, where it runs, and how long one answer may take."""
+
+    name: str
+    python: str | None = None
+    device: str = "auto"
+    options: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 600.0
+    workers: int | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a target's audit is; ``log_e`` is the largest evidence of a single cell so far."""
+
+    target: str
+    done: int
+    total: int
+    log_e: float
+
+
+def run_audit(
+    settings: AuditSettings,
+    requests: Sequence[TargetRequest],
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> AuditReport:
+    """Audit every target that can be opened, one after the other.
+
+    Raises:
+        UsageError: settings that ask for something that does not exist.
+    """
+    started = time.perf_counter()
+    reports: list[TargetReport] = []
+    unavailable: list[tuple[str, str]] = []
+    interrupted = False
+    # The plan is built before any engine is opened, so that usage errors come first.
+    _plan_for(settings, interpreted=True)
+    for request in requests:
+        try:
+            with _opened(request) as target:
+                report, interrupted = _audit_target(settings, request, target, progress)
+                reports.append(report)
+        except TargetUnavailable as exc:
+            unavailable.append((request.name, str(exc)))
+        except KeyboardInterrupt:
+            interrupted = True
+        if interrupted:
+            break
+    return AuditReport(
+        version=importlib.metadata.version("sampler-audit"),
+        command=settings.command,
+        seed=settings.seed,
+        alpha=settings.alpha,
+        gate=settings.gate,
+        combos=settings.combos,
+        rows=settings.rows,
+        targets=tuple(reports),
+        unavailable=tuple(unavailable),
+        interrupted=interrupted,
+        seconds=round(time.perf_counter() - started, 2),
+    )
+
+
+def dry_run(
+    settings: AuditSettings, requests: Sequence[TargetRequest]
+) -> list[tuple[TargetInfo, AuditPlan]]:
+    """The plan of every target, which depends on whether its kernels are interpreted."""
+    plans = []
+    for request in requests:
+        with _opened(request) as target:
+            plans.append((target.info, _plan_for(settings, interpreted=target.info.interpreted)))
+    return plans
+
+
+def repeat_command(request: TargetRequest, cell: str, seed: int) -> str:
+    """The command that examines one cell again, with the same noise."""
+    words = ["sampler-audit", "local", "--target", request.name]
+    if request.python:
+        words += ["--python", request.python]
+    for name, value in request.options.items():
+        words += [f"--{name}", value]
+    return shlex.join([*words, "--only", cell, "--seed", str(seed)])
+
+
+@contextmanager
+def _opened(request: TargetRequest) -> Iterator[Target]:
+    target = open_target(
+        request.name,
+        python=request.python,
+        device=request.device,
+        options=request.options,
+        workers=request.workers,
+        timeout_s=request.timeout_s,
+    )
+    try:
+        yield target
+    finally:
+        target.close()
+
+
+def _plan_for(settings: AuditSettings, *, interpreted: bool) -> AuditPlan:
+    return build_plan(
+        combos=settings.combos,
+        rows=settings.rows,
+        only=settings.only,
+        n_draws=settings.n_draws,
+        alpha=settings.alpha,
+        gate=settings.gate,
+        seed=settings.seed,
+        interpreted=interpreted,
+    )
+
+
+def _audit_target(
+    settings: AuditSettings,
+    request: TargetRequest,
+    target: Target,
+    progress: Callable[[Progress], None],
+) -> tuple[TargetReport, bool]:
+    started = time.perf_counter()
+    plan = _plan_for(settings, interpreted=target.info.interpreted)
+    examined, errors, interrupted = _examine_all(plan, target, progress)
+    alternatives = build_alternatives(examined)
+    cells = (*verdict.name_cells(examined, plan), *errors)
+    cells = tuple(
+        replace(c, repeat=repeat_command(request, c.cell, plan.seed))
+        if c.outcome not in ("pass", "not_applicable")
+        else replace(c, ladder=())
+        for c in cells
+    )
+    known, gone, counted = sort_known(settings.known, target.info.name, cells)
+    log_e = log_e_of_run(examined, alternatives)
+    full = settings.only is None and not interrupted
+    covered = cover(alternatives, plan) if full else ()
+    outcome, reason = verdict.decide(counted, log_e, covered, plan, complete=full)
+    return TargetReport(
+        info=target.info,
+        outcome=outcome,
+        reason=reason,
+        cells=cells,
+        combos=combine_cells(cells, examined),
+        coverage=covered,
+        fitting_conventions=verdict.fitting_conventions(examined, target.info),
+        log_e_run=log_e,
+        n_draws=sum(c.histogram.n_draws for c in cells if c.histogram),
+        seconds=round(time.perf_counter() - started, 2),
+        known=known,
+        known_gone=gone,
+    ), interrupted
+
+
+def _examine_all(
+    plan: AuditPlan, target: Target, progress: Callable[[Progress], None]
+) -> tuple[list[Examined], list[CellResult], bool]:
+    """Examined cells in the plan's order, cells that raised, and whether the user interrupted."""
+    done: dict[Cell, Examined] = {}
+    errors: list[CellResult] = []
+    interrupted = False
+    largest = 0.0
+    executor = ThreadPoolExecutor(max_workers=_THREADS)
+    pending = {executor.submit(examine, cell, target, plan): cell for cell in plan.cells}
+    try:
+        while pending:
+            finished, _ = wait(pending, return_when=FIRST_COMPLETED)
+            for future in finished:
+                cell = pending.pop(future)
+                _collect(future, cell, done, errors)
+                largest = max(largest, _cell_log_e(done.get(cell)))
+            progress(Progress(target.info.name, len(done), len(plan.cells), largest))
+    except KeyboardInterrupt:
+        interrupted = True
+        target.close()
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+    return [done[c] for c in plan.cells if c in done], errors, interrupted
+
+
+def _cell_log_e(examined: Examined | None) -> float:
+    histogram = examined.result.histogram if examined else None
+    return histogram.log_e if histogram else 0.0
+
+
+def _collect(
+    future: Future[Examined], cell: Cell, done: dict[Cell, Examined], errors: list[CellResult]
+) -> None:
+    try:
+        done[cell] = future.result()
+    except TargetError as exc:
+        outcome: Outcome = "error"
+        errors.append(
+            CellResult(
+                cell=cell.id,
+                combo=cell.combo,
+                row_kind=kind_of(cell.row),
+                outcome=outcome,
+                reason=f"{type(exc).__name__}: {exc}",
+            )
+        )
+        if len(errors) >= _MOST_ERRORS and not done:
+            raise

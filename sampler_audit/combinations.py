@@ -1,0 +1,96 @@
+"""Cells gathered by combination of filters: the lattice, its minimal failing members, the way out."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from sampler_scenarios.params import FILTERS, Combo, combo_name
+
+from sampler_audit.examine import Examined
+from sampler_audit.results import CellResult, ComboResult, Outcome
+from sampler_audit.statistics.chi_square import ChiSquareResult, combine
+from sampler_audit.statistics.e_values import log_mean_exp
+from sampler_audit.statistics.multiplicity import holm
+
+
+def combine_cells(
+    cells: Sequence[CellResult], examined: Sequence[Examined]
+) -> tuple[ComboResult, ...]:
+    """One result a combination; the minimal failing ones are marked."""
+    evidence = {e.result.cell: e.evidence for e in examined if e.evidence is not None}
+    by_combo: dict[Combo, list[CellResult]] = defaultdict(list)
+    for cell in cells:
+        by_combo[cell.combo].append(cell)
+    ordered = sorted(by_combo, key=lambda c: (len(c), [FILTERS.index(n) for n in c]))
+    chi = {
+        combo: combine([evidence[c.cell].result for c in by_combo[combo] if c.cell in evidence])
+        for combo in ordered
+    }
+    adjusted = holm([chi[combo].pvalue for combo in ordered])
+    failing = {combo for combo in ordered if any(c.outcome == "fail" for c in by_combo[combo])}
+    return tuple(
+        replace(
+            _combo_result(combo, by_combo[combo], chi[combo], failing),
+            pvalue_holm=float(pvalue),
+            nearest_passing=_nearest_passing(combo, by_combo, failing),
+        )
+        for combo, pvalue in zip(ordered, adjusted, strict=True)
+    )
+
+
+def _combo_result(
+    combo: Combo, cells: Sequence[CellResult], chi: ChiSquareResult, failing: set[Combo]
+) -> ComboResult:
+    failed = [c for c in cells if c.outcome == "fail"]
+    kinds: dict[str, int] = defaultdict(int)
+    for cell in failed:
+        kinds[cell.row_kind] += 1
+    drawn = [c.histogram for c in cells if c.histogram]
+    return ComboResult(
+        combo=combo,
+        outcome=_combo_outcome(cells),
+        n_cells=len(cells),
+        n_failed=len(failed),
+        n_band=sum(c.kept is not None and c.kept.verdict == "BAND" for c in cells),
+        n_draws=sum(h.n_draws for h in drawn),
+        statistic=chi.statistic,
+        dof=chi.dof,
+        pvalue=chi.pvalue,
+        log_e=float(log_mean_exp(np.array([h.log_e for h in drawn]))) if drawn else 0.0,
+        minimal=combo in failing and not any(set(o) < set(combo) for o in failing),
+        worst=max(failed, key=_badness).cell if failed else "",
+        row_kinds=tuple(sorted(kinds.items(), key=lambda item: (-item[1], item[0]))),
+    )
+
+
+def _combo_outcome(cells: Sequence[CellResult]) -> Outcome:
+    seen = {cell.outcome for cell in cells}
+    worst_first: tuple[Outcome, ...] = ("fail", "error", "inconclusive", "pass")
+    return next((outcome for outcome in worst_first if outcome in seen), "not_applicable")
+
+
+def _badness(cell: CellResult) -> float:
+    """Probability moved: by the kept set where that failed, else by the draws."""
+    if cell.kept is not None and cell.kept.verdict == "FAIL":
+        return 1 + cell.kept.lost_mass + cell.kept.gained_mass
+    return cell.histogram.total_variation if cell.histogram else 0.0
+
+
+def _nearest_passing(
+    combo: Combo, by_combo: Mapping[Combo, Sequence[CellResult]], failing: set[Combo]
+) -> tuple[str, ...]:
+    """The largest passing subsets, then settings of the combination that pass on a failing row."""
+    if combo not in failing:
+        return ()
+    smaller = [
+        o for o in by_combo if set(o) < set(combo) and _combo_outcome(by_combo[o]) == "pass" and o
+    ]
+    largest = max((len(o) for o in smaller), default=0)
+    failing_rows = {c.cell.split("/")[0] for c in by_combo[combo] if c.outcome == "fail"}
+    settings = [
+        "/".join(c.cell.split("/")[:2])
+        for c in by_combo[combo]
+        if c.outcome == "pass" and c.cell.split("/")[0] in failing_rows
+    ]
+    return (*(combo_name(o) for o in smaller if len(o) == largest), *settings[:2])

@@ -1,0 +1,255 @@
+"""One cell, from its id to a CellResult: build the batch, ask the engine, hand to the checks.
+
+Knows a Target only by its protocol. Says nothing about the run; that is ``verdict``.
+"""
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sampler_reference.conventions import CONVENTIONS, Conventions, refusal
+from sampler_reference.distribution import Distribution, reference_distribution, scaled
+from sampler_scenarios.batches import Batch, build_batch
+from sampler_scenarios.cells import Cell
+from sampler_scenarios.params import FILTERS, SamplingParams
+from sampler_scenarios.rows import kind_of
+
+from sampler_audit.checks import histogram, kept_set, no_effect, noise, seeds, support
+from sampler_audit.draws import Target
+from sampler_audit.plan import AuditPlan, draw_seeds, project
+from sampler_audit.results import CellResult, CheckResult, LadderStep, Outcome
+
+_NOISE_WORK = 2**18
+"""Kept tokens times draws that a cell may cost: an unfiltered row is drawn from less often."""
+
+_LEAST_DRAWS = 20
+_SEEDED = 24
+_ORDERED = 128
+_PROBE_PATTERN = "mixed-8"
+_NO_EFFECT_KIND = "dense-normal"
+_NO_EFFECT_VOCAB_SIZE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """A cell's result and what the run's verdict needs of it.
+
+    ``logits`` ``[vocab_size]`` float32 and ``params`` are what the engine's own filters got: for
+    an engine that only masks, the row after temperature and min_p. ``mask`` is what it kept.
+    """
+
+    cell: Cell
+    result: CellResult
+    conventions: Conventions
+    logits: NDArray[np.float32] | None = None
+    params: SamplingParams | None = None
+    mask: NDArray[np.bool_] | None = None
+    distribution: Distribution | None = None
+    evidence: histogram.Evidence | None = None
+
+
+def examine(cell: Cell, target: Target, plan: AuditPlan) -> Examined:
+    """Try one cell.
+
+    Raises:
+        TargetError: the engine raised, died, hung or sent nonsense.
+    """
+    started = time.perf_counter()
+    conventions = CONVENTIONS[target.info.convention]
+    reason = refusal(cell.params, conventions) or _never_reached(cell.params, target, conventions)
+    if reason:
+        result = _result(cell, "not_applicable", reason=reason)
+        return Examined(cell, result, conventions)
+    batch = build_batch(cell)
+    if not target.info.draws:
+        batch = _scaled_and_cut(batch, conventions)
+    done = _examine_batch(cell, batch, target, plan, conventions)
+    seconds = time.perf_counter() - started
+    return replace(done, result=replace(done.result, seconds=round(seconds, 4)))
+
+
+def _never_reached(params: SamplingParams, target: Target, conventions: Conventions) -> str | None:
+    if target.info.draws:
+        return None
+    if params.temperature < conventions.greedy_below or params.temperature == 0:
+        return "a greedy request never reaches the top_k/top_p code"
+    if params.top_k <= 0 and params.top_p >= 1:
+        return "without top_k and top_p nothing reaches the engine's code"
+    return None
+
+
+def _scaled_and_cut(batch: Batch, conventions: Conventions) -> Batch:
+    """The batch as the engine's top_k/top_p code would receive it, in fp32.
+
+    Temperature and min_p are applied here; greedy rows get neutral filters, as engines do.
+    """
+    logits = np.empty_like(batch.logits)
+    params = []
+    for i, row_params in enumerate(batch.params):
+        temperature = row_params.temperature
+        greedy = temperature == 0 or temperature < conventions.greedy_below
+        raised = max(temperature, conventions.temperature_floor)
+        logits[i] = _divided(batch.logits[i], 1.0 if greedy else raised)
+        if greedy:
+            params.append(SamplingParams())
+            continue
+        if row_params.min_p > 0:
+            threshold = np.max(logits[i]) + np.log(np.float32(row_params.min_p))
+            logits[i][logits[i] < threshold] = -np.inf
+        params.append(project(row_params, ("top_k", "top_p")))
+    return Batch(_strided_like(batch.logits, logits), tuple(params), batch.index)
+
+
+def _divided(logits: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        return logits / np.float32(temperature)
+
+
+def _strided_like(
+    original: NDArray[np.float32], logits: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """``logits`` in storage with the row stride of ``original``; the padding is poison."""
+    stride = original.strides[0] // original.itemsize if len(original) > 1 else logits.shape[1]
+    storage = np.full((len(logits), max(stride, logits.shape[1])), 99, dtype=np.float32)
+    storage[:, : logits.shape[1]] = logits
+    return storage[:, : logits.shape[1]]
+
+
+def _examine_batch(
+    cell: Cell, batch: Batch, target: Target, plan: AuditPlan, conventions: Conventions
+) -> Examined:
+    info = target.info
+    logits, params = batch.logits[batch.index], batch.params[batch.index]
+    mask = target.kept(batch)[batch.index]
+    gates = info.special_values or not (np.isnan(logits).any() or np.isposinf(logits).any())
+    kept, judged = kept_set.judge(
+        mask, logits, params, conventions, mass_error=info.mass_error, gates=gates
+    )
+    distribution = reference_distribution(
+        logits, params, conventions, mass_error=max(info.mass_error, _band_of(kept.verdict))
+    )
+    steps: tuple[LadderStep, ...] = ()
+    if kept.verdict == "FAIL":
+        steps = kept_set.ladder(mask, distribution.probs, logits, judged)
+    examined = Examined(
+        cell,
+        _result(cell, "fail" if kept.verdict == "FAIL" else "pass", reason=kept.rule),
+        conventions,
+        logits,
+        params,
+        mask,
+        distribution,
+    )
+    examined = replace(examined, result=replace(examined.result, kept=kept, ladder=steps))
+    return _examine_draws(examined, batch, target, plan) if info.draws else examined
+
+
+def _band_of(verdict: str) -> float:
+    """Only a kept set that is itself in the band widens the classes of the histogram."""
+    return 0.0 if verdict != "BAND" else 2.0**-20
+
+
+def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) -> Examined:
+    cell, distribution = examined.cell, examined.distribution
+    assert distribution is not None
+    n_kept = max(int(distribution.may_keep.sum()), 1)
+    n_draws = min(plan.n_draws, max(_LEAST_DRAWS, _NOISE_WORK // n_kept))
+    doubled = draw_seeds(plan.seed, cell.id, 2 * n_draws)
+    positions = np.arange(n_draws, dtype=np.int64)
+    tokens = target.draw(batch, doubled[:n_draws], positions)
+    fresh = tokens[:0]
+    if support.outside(tokens, distribution).size:
+        fresh = target.draw(batch, doubled[n_draws:], positions)
+    checks = [support.check(tokens, fresh, distribution)]
+    if cell.batch == _PROBE_PATTERN:
+        checks += _probe(examined, batch, target, plan)
+    result = replace(examined.result, checks=tuple(checks))
+    possible = tokens[(tokens >= 0) & (tokens < distribution.may_keep.size)]
+    if distribution.may_keep.any() and possible.size:
+        evidence = histogram.gather(possible, distribution)
+        result = replace(
+            result,
+            histogram=histogram.summarize(evidence),
+            checks=(*result.checks, *_no_effect(examined, evidence)),
+            ladder=result.ladder or histogram.ladder(possible, distribution, _row(examined)),
+        )
+        examined = replace(examined, evidence=evidence)
+    failed = next((c for c in result.checks if c.outcome == "fail"), None)
+    if failed and result.outcome == "pass":
+        result = replace(result, outcome="fail", reason=failed.reason)
+    return replace(examined, result=result)
+
+
+def _row(examined: Examined) -> NDArray[np.float32]:
+    assert examined.logits is not None
+    return examined.logits
+
+
+def _no_effect(examined: Examined, evidence: histogram.Evidence) -> list[CheckResult]:
+    """What the draws say of each filter that is on, on the rows that ask it."""
+    cell, params = examined.cell, examined.cell.params
+    logits = _row(examined)
+    if kind_of(cell.row) != _NO_EFFECT_KIND or logits.size > _NO_EFFECT_VOCAB_SIZE:
+        return []
+    found = []
+    for name in cell.combo:
+        others = tuple(other for other in FILTERS if other != name)
+        without = reference_distribution(
+            logits, project(params, others), examined.conventions
+        ).probs
+        result = no_effect.check(evidence, without, name)
+        if result is not None:
+            found.append(result)
+    return found
+
+
+def _probe(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) -> list[CheckResult]:
+    """Seeds and noise, on the one batch pattern that has mates of every sort."""
+    cell, distribution = examined.cell, examined.distribution
+    assert distribution is not None
+    if not distribution.may_keep.any():
+        return []
+    drawn = draw_seeds(plan.seed, f"{cell.id}/probe", _SEEDED)
+    positions = np.arange(_SEEDED, dtype=np.int64) * 3 + 2**32
+    seeded = _seeded_draws(batch, target, drawn, positions)
+    checks = [seeds.check_equal(seeded), seeds.check_independent(seeded)]
+    z = np.where(
+        distribution.kept,
+        scaled(_row(examined), examined.cell.params.temperature).astype(np.float64),
+        -np.inf,
+    )
+    by_kernel = target.draw(batch, drawn, positions, kernel=True)
+    for source, tokens in (("bulk", seeded.in_batch), ("kernel", by_kernel)):
+        checks.append(noise.check(tokens, z, drawn, positions, source=source))
+    return checks
+
+
+def _seeded_draws(
+    batch: Batch, target: Target, drawn: NDArray[np.int64], positions: NDArray[np.int64]
+) -> seeds.SeededDraws:
+    i = batch.index
+    alone = Batch(batch.logits[i : i + 1], batch.params[i : i + 1], 0)
+    reversed_batch = Batch(batch.logits[::-1].copy(), batch.params[::-1], len(batch.params) - 1 - i)
+    single = [target.draw(alone, drawn[j : j + 1], positions[j : j + 1]) for j in range(_SEEDED)]
+    order = np.arange(_ORDERED, dtype=np.int64)
+    base = drawn[0] >> 1
+    return seeds.SeededDraws(
+        alone=target.draw(alone, drawn, positions),
+        one_by_one=np.concatenate(single),
+        in_batch=target.draw(batch, drawn, positions),
+        other_row=target.draw(reversed_batch, drawn, positions),
+        permuted=target.draw(batch, drawn[::-1].copy(), positions[::-1].copy())[::-1],
+        by_seed=target.draw(batch, base + order, np.full(_ORDERED, 7, dtype=np.int64)),
+        by_position=target.draw(batch, np.full(_ORDERED, base), order),
+    )
+
+
+def _result(cell: Cell, outcome: Outcome, *, reason: str = "") -> CellResult:
+    return CellResult(
+        cell=cell.id,
+        combo=cell.combo,
+        row_kind=kind_of(cell.row),
+        outcome=outcome,
+        reason=reason,
+    )

@@ -1,0 +1,65 @@
+"""Known faults: deviations that a user has looked at, listed in a file with reason and link.
+
+They turn a 1 into a 0 only through an explicit ``--known FILE``, and a run says when one is gone.
+"""
+
+import fnmatch
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sampler_audit.errors import UsageError
+from sampler_audit.results import CellResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownFault:
+    """One entry; ``id`` is ``target:cell id`` and may hold the wildcards ``*`` and ``?``."""
+
+    id: str
+    reason: str
+    link: str
+
+
+def read_known(path: Path) -> tuple[KnownFault, ...]:
+    """The entries of a TOML file with one ``[[known]]`` table each: id, reason, link.
+
+    Raises:
+        UsageError: a file that cannot be read, or an entry that is not complete.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise UsageError(f"cannot read the known faults in {path}: {exc}") from exc
+    return tuple(_entry(path, raw) for raw in table.get("known", []))
+
+
+def _entry(path: Path, raw: object) -> KnownFault:
+    fields = raw if isinstance(raw, dict) else {}
+    values = {name: fields.get(name) for name in ("id", "reason", "link")}
+    if set(fields) != set(values) or not all(isinstance(v, str) and v for v in values.values()):
+        raise UsageError(f"each [[known]] of {path} needs the strings id, reason and link: {raw}")
+    return KnownFault(id=fields["id"], reason=fields["reason"], link=fields["link"])
+
+
+def sort_known(
+    known: Sequence[KnownFault], target: str, cells: Sequence[CellResult]
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[CellResult, ...]]:
+    """Lines on the known faults that are there, on those that are gone, and the cells that count.
+
+    An entry is gone when cells that it names were tried and none of them fails.
+    """
+    there, gone = [], []
+    excused: set[str] = set()
+    for fault in known:
+        named = [c for c in cells if fnmatch.fnmatchcase(f"{target}:{c.cell}", fault.id)]
+        failing = [c.cell for c in named if c.outcome == "fail"]
+        line = f"{fault.id}: {fault.reason} ({fault.link})"
+        if failing:
+            there.append(f"{line}: {len(failing)} cells")
+            excused.update(failing)
+        elif named:
+            gone.append(line)
+    counted = tuple(c for c in cells if c.cell not in excused)
+    return tuple(there), tuple(gone), counted

@@ -1,0 +1,111 @@
+"""The verdict on one target, at the run's stated false-alarm rate.
+
+Names the cells that fail, says which conventions fit, and says PASS only where planted defects
+would have been found.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sampler_reference.conventions import CONVENTIONS
+from sampler_reference.kept_sets import judge_kept
+
+from sampler_audit.draws import TargetInfo
+from sampler_audit.examine import Examined
+from sampler_audit.plan import AuditPlan
+from sampler_audit.results import CellResult, Coverage, Outcome
+from sampler_audit.statistics.e_values import e_bonferroni_threshold
+from sampler_audit.statistics.multiplicity import holm
+
+SUSPICIOUS = math.log(20)
+"""Evidence, in nats, from which a run that did not fail is not called passed either."""
+
+
+def name_cells(examined: Sequence[Examined], plan: AuditPlan) -> tuple[CellResult, ...]:
+    """The cells' results with p-values adjusted over the run and e-values that fail by name."""
+    drawn = [e.result.histogram for e in examined if e.result.histogram]
+    adjusted = iter(zip(holm([h.pvalue for h in drawn]), holm([h.g_pvalue for h in drawn])))
+    threshold = e_bonferroni_threshold(plan.alpha, len(plan.cells))
+    named = []
+    for one in examined:
+        result = one.result
+        if result.histogram:
+            pearson, g = next(adjusted)
+            histogram = replace(
+                result.histogram, pvalue_holm=float(pearson), g_pvalue_holm=float(g)
+            )
+            result = replace(result, histogram=histogram)
+            gated = histogram.g_pvalue_holm < plan.alpha
+            if histogram.log_e >= threshold if plan.gate == "e-value" else gated:
+                reason = result.reason or "the draws do not follow the reference distribution"
+                result = replace(result, outcome="fail", reason=reason)
+        named.append(result)
+    return tuple(named)
+
+
+def decide(
+    cells: Sequence[CellResult],
+    log_e_run: float,
+    coverage: Sequence[Coverage],
+    plan: AuditPlan,
+    *,
+    complete: bool,
+) -> tuple[Outcome, str]:
+    """The outcome of a target and its reason; ``complete`` is false for single cells.
+
+    ``cells`` leaves out those whose fault is known.
+    """
+    failed = [c for c in cells if c.outcome == "fail"]
+    if failed:
+        return "fail", f"{len(failed)} of {len(cells)} cells are wrong"
+    if plan.gate == "e-value" and log_e_run >= math.log(1 / plan.alpha):
+        return "fail", "the draws of the run as a whole do not follow the reference"
+    errors = [c for c in cells if c.outcome == "error"]
+    if errors:
+        return "error", f"{len(errors)} cells could not be tried: {errors[0].reason}"
+    if not any(c.outcome == "pass" for c in cells):
+        return "inconclusive", "no cell of this plan applies to the target"
+    if not complete:
+        return "pass", "nothing is wrong in what was tried, which is not the whole plan"
+    return _proved(cells, log_e_run, coverage)
+
+
+def _proved(
+    cells: Sequence[CellResult], log_e_run: float, coverage: Sequence[Coverage]
+) -> tuple[Outcome, str]:
+    doubtful = [c for cell in cells for c in cell.checks if c.outcome == "inconclusive"]
+    if doubtful:
+        return "inconclusive", doubtful[0].reason
+    if log_e_run > SUSPICIOUS:
+        return "inconclusive", "the evidence is suspicious, but below the gate: draw more"
+    missing = [c for c in coverage if not c.covered]
+    if missing:
+        first = missing[0]
+        return (
+            "inconclusive",
+            f"{len(missing)} of {len(coverage)} planted defects might be missed, as "
+            f"{first.defect}: {first.cure}",
+        )
+    return "pass", f"all {len(coverage)} planted defects of the list would have been found"
+
+
+def fitting_conventions(examined: Sequence[Examined], info: TargetInfo) -> tuple[str, ...]:
+    """The named conventions under which no kept set of the run fails."""
+    judged = [e for e in examined if e.mask is not None and e.result.kept is not None]
+    gated = [e for e in judged if e.result.kept and e.result.kept.verdict != "UNGATED"]
+    return tuple(
+        name
+        for name in CONVENTIONS
+        if gated and all(_fits(e, name, info.mass_error) for e in gated)
+    )
+
+
+def _fits(one: Examined, name: str, mass_error: float) -> bool:
+    if name == one.conventions.name:
+        return one.result.kept is not None and one.result.kept.verdict != "FAIL"
+    assert one.mask is not None
+    assert one.logits is not None
+    assert one.params is not None
+    found = judge_kept(one.mask, one.logits, one.params, CONVENTIONS[name], mass_error)
+    return found.verdict != "FAIL"
