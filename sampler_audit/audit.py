@@ -13,9 +13,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from sampler_scenarios.cells import Cell
-from sampler_scenarios.rows import kind_of
-
 from sampler_audit import verdict
 from sampler_audit.combinations import combine_cells
 from sampler_audit.draws import Target, TargetInfo
@@ -26,6 +23,8 @@ from sampler_audit.known import KnownFault, sort_known
 from sampler_audit.plan import AuditPlan, Gate, build_plan
 from sampler_audit.results import AuditReport, CellResult, Outcome, TargetReport
 from sampler_audit.targets import open_target
+from sampler_scenarios.cells import Cell
+from sampler_scenarios.rows import kind_of
 
 _THREADS = os.cpu_count() or 1
 """Cells in flight: one for each core, as there are workers."""

@@ -1,17 +1,17 @@
-"""Cells gathered by combination of filters: the lattice, its minimal failing members, the way out."""
+"""Cells by combination of filters: the lattice, its minimal failing members, the way out."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from sampler_scenarios.params import FILTERS, Combo, combo_name
 
 from sampler_audit.examine import Examined
 from sampler_audit.results import CellResult, ComboResult, Outcome
 from sampler_audit.statistics.chi_square import ChiSquareResult, combine
 from sampler_audit.statistics.e_values import log_mean_exp
 from sampler_audit.statistics.multiplicity import holm
+from sampler_scenarios.params import FILTERS, Combo, combo_name
 
 
 def combine_cells(

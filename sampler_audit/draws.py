@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
 from sampler_scenarios.batches import Batch
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from sampler_reference.defects import DEFECTS, POOLED
-from sampler_scenarios.params import FILTERS, Combo
 
 from sampler_audit.examine import Examined
 from sampler_audit.plan import AuditPlan
@@ -25,6 +24,7 @@ from sampler_audit.statistics.e_values import (
     run_log_e,
 )
 from sampler_audit.statistics.power import PlannedCell, coverage, draws_needed
+from sampler_scenarios.params import FILTERS, Combo
 
 CELLS_PER_COMBO = 16
 """How many cells of a combination carry the pooled evidence: those with few survivors first."""

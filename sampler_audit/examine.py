@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sampler_audit.checks import histogram, kept_set, no_effect, noise, seeds, support
+from sampler_audit.draws import Target
+from sampler_audit.plan import AuditPlan, draw_seeds, project
+from sampler_audit.results import CellResult, CheckResult, LadderStep, Outcome
 from sampler_reference.conventions import CONVENTIONS, Conventions, refusal
 from sampler_reference.distribution import Distribution, reference_distribution, scaled
 from sampler_scenarios.batches import Batch, build_batch
 from sampler_scenarios.cells import Cell
 from sampler_scenarios.params import FILTERS, SamplingParams
 from sampler_scenarios.rows import kind_of
-
-from sampler_audit.checks import histogram, kept_set, no_effect, noise, seeds, support
-from sampler_audit.draws import Target
-from sampler_audit.plan import AuditPlan, draw_seeds, project
-from sampler_audit.results import CellResult, CheckResult, LadderStep, Outcome
 
 _NOISE_WORK = 2**18
 """Kept tokens times draws that a cell may cost: an unfiltered row is drawn from less often."""

@@ -13,6 +13,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sampler_audit.errors import UsageError
 from sampler_scenarios.batches import PATTERNS
 from sampler_scenarios.cells import Cell, parse_cell
 from sampler_scenarios.combos import select_combos
@@ -20,8 +22,6 @@ from sampler_scenarios.params import Combo, SamplingParams
 from sampler_scenarios.real_rows import REAL_ROWS
 from sampler_scenarios.rows import KINDS, LARGE_VOCAB_SIZES, VOCAB_SIZES, check_row_name
 from sampler_scenarios.settings import edge_params, typical_params
-
-from sampler_audit.errors import UsageError
 
 Gate = Literal["e-value", "chi-square"]
 
@@ -211,7 +211,7 @@ def _edges(combo: Combo, sizes: Sizes) -> Iterator[Cell]:
 def project(params: SamplingParams, combo: Combo) -> SamplingParams:
     """The parameters with every filter outside ``combo`` neutral."""
     neutral = SamplingParams()
-    chosen = {name: params for name in combo}
+    chosen = dict.fromkeys(combo, params)
     return SamplingParams(
         temperature=chosen.get("temperature", neutral).temperature,
         top_k=chosen.get("top_k", neutral).top_k,

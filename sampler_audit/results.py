@@ -1,4 +1,4 @@
-"""What an audit found, as frozen data that reads and writes JSON. Reports are made from this alone."""
+"""What an audit found, as frozen data that reads and writes JSON; reports see this alone."""
 
 import dataclasses
 import json

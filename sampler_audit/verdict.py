@@ -8,15 +8,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sampler_reference.conventions import CONVENTIONS
-from sampler_reference.kept_sets import judge_kept
-
 from sampler_audit.draws import TargetInfo
 from sampler_audit.examine import Examined
 from sampler_audit.plan import AuditPlan
 from sampler_audit.results import CellResult, Coverage, Outcome
 from sampler_audit.statistics.e_values import e_bonferroni_threshold
 from sampler_audit.statistics.multiplicity import holm
+from sampler_reference.conventions import CONVENTIONS
+from sampler_reference.kept_sets import judge_kept
 
 SUSPICIOUS = math.log(20)
 """Evidence, in nats, from which a run that did not fail is not called passed either."""
@@ -25,7 +24,9 @@ SUSPICIOUS = math.log(20)
 def name_cells(examined: Sequence[Examined], plan: AuditPlan) -> tuple[CellResult, ...]:
     """The cells' results with p-values adjusted over the run and e-values that fail by name."""
     drawn = [e.result.histogram for e in examined if e.result.histogram]
-    adjusted = iter(zip(holm([h.pvalue for h in drawn]), holm([h.g_pvalue for h in drawn])))
+    adjusted = iter(
+        zip(holm([h.pvalue for h in drawn]), holm([h.g_pvalue for h in drawn]), strict=True)
+    )
     threshold = e_bonferroni_threshold(plan.alpha, len(plan.cells))
     named = []
     for one in examined:
