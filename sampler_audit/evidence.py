@@ -24,6 +24,7 @@ from sampler_audit.statistics.e_values import (
     run_log_e,
 )
 from sampler_audit.statistics.power import PlannedCell, coverage, draws_needed
+from sampler_reference.distribution import Distribution
 from sampler_scenarios.params import FILTERS, Combo
 
 CELLS_PER_COMBO = 16
@@ -54,15 +55,19 @@ def build_alternatives(examined: Sequence[Examined]) -> Alternatives:
     """Choose the cells, by the reference alone, and compute every defect's law in them."""
     by_combo: dict[Combo, list[Examined]] = defaultdict(list)
     for one in examined:
-        if one.distribution is not None and one.distribution.may_keep.any():
-            if one.distribution.may_keep.size <= _LARGEST_EVIDENCE_VOCAB_SIZE:
-                by_combo[one.cell.combo].append(one)
+        if one.distribution is not None and _carries_evidence(one.distribution):
+            by_combo[one.cell.combo].append(one)
     chosen = tuple(
         one
         for group in by_combo.values()
         for one in sorted(group, key=_many_survivors)[:CELLS_PER_COMBO]
     )
     return Alternatives(chosen, {name: tuple(_law(name, c) for c in chosen) for name in POOLED})
+
+
+def _carries_evidence(distribution: Distribution) -> bool:
+    small = distribution.may_keep.size <= _LARGEST_EVIDENCE_VOCAB_SIZE
+    return small and bool(distribution.may_keep.any())
 
 
 def _many_survivors(one: Examined) -> bool:
@@ -126,7 +131,9 @@ def cover(alternatives: Alternatives, plan: AuditPlan) -> tuple[Coverage, ...]:
     found = []
     for name in POOLED:
         laws = alternatives.laws[name]
-        visible = [_support_differs(law, c) for law, c in zip(laws, alternatives.cells)]
+        visible = [
+            _support_differs(law, c) for law, c in zip(laws, alternatives.cells, strict=True)
+        ]
         for required, inside in zip(_ALL_SETS, members, strict=True):
             at = np.flatnonzero(inside)
             one = _cover_one(name, required, at, visible, alternatives, threshold, plan.seed)

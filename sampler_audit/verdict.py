@@ -24,17 +24,15 @@ SUSPICIOUS = math.log(20)
 def name_cells(examined: Sequence[Examined], plan: AuditPlan) -> tuple[CellResult, ...]:
     """The cells' results with p-values adjusted over the run and e-values that fail by name."""
     drawn = [e.result.histogram for e in examined if e.result.histogram]
-    adjusted = iter(
-        zip(holm([h.pvalue for h in drawn]), holm([h.g_pvalue for h in drawn]), strict=True)
-    )
+    pearson_adjusted = iter(holm([h.pvalue for h in drawn]).tolist())
+    g_adjusted = iter(holm([h.g_pvalue for h in drawn]).tolist())
     threshold = e_bonferroni_threshold(plan.alpha, len(plan.cells))
     named = []
     for one in examined:
         result = one.result
         if result.histogram:
-            pearson, g = next(adjusted)
             histogram = replace(
-                result.histogram, pvalue_holm=float(pearson), g_pvalue_holm=float(g)
+                result.histogram, pvalue_holm=next(pearson_adjusted), g_pvalue_holm=next(g_adjusted)
             )
             result = replace(result, histogram=histogram)
             gated = histogram.g_pvalue_holm < plan.alpha
