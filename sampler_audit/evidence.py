@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sampler_reference.defects import DEFECTS, POOLED
 
 from sampler_audit.examine import Examined
 from sampler_audit.plan import AuditPlan
@@ -24,6 +23,7 @@ from sampler_audit.statistics.e_values import (
     run_log_e,
 )
 from sampler_audit.statistics.power import PlannedCell, coverage, draws_needed
+from sampler_reference.defects import DEFECTS, POOLED
 from sampler_reference.distribution import Distribution
 from sampler_scenarios.params import FILTERS, Combo
 

@@ -91,7 +91,11 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """Everything that was seen in one cell. ``repeat`` is the command that shows it again."""
+    """Everything that was seen in one cell.
+
+    ``repeat`` is the command that shows it again; ``known`` the reason and link of the known fault
+    that a failing cell is, which does not count.
+    """
 
     cell: str
     combo: tuple[str, ...]
@@ -104,6 +108,7 @@ class CellResult:
     ladder: tuple[LadderStep, ...] = ()
     seconds: float = 0.0
     repeat: str = ""
+    known: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,11 +221,23 @@ class HealthyRun:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SimulatedRuns:
+    """Simulated draws of a perfect sampler, judged; the interval is Clopper-Pearson's at 95 %."""
+
+    n_runs: int
+    n_failed: int
+    low: float
+    high: float
+    alpha: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class SelftestReport:
-    """The auditor audited: every planted defect and every healthy run."""
+    """The auditor audited: every planted defect, healthy audits, and the verdict simulated."""
 
     rows: tuple[PlantedRun, ...]
     healthy: tuple[HealthyRun, ...]
+    simulated: SimulatedRuns
     outcome: Literal["pass", "fail"]
     seed: int
     seconds: float = 0.0

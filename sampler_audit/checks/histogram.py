@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sampler_reference.distribution import Distribution
 
 from sampler_audit.results import Histogram, LadderStep
 from sampler_audit.statistics.bins import bin_tokens, binned
@@ -16,6 +15,7 @@ from sampler_audit.statistics.box import Box
 from sampler_audit.statistics.chi_square import ChiSquareResult, chi_square
 from sampler_audit.statistics.e_values import cell_log_e
 from sampler_audit.statistics.effect import clopper_pearson, total_variation
+from sampler_reference.distribution import Distribution
 
 DESCRIPTION = "the draws follow the reference distribution"
 

@@ -6,11 +6,11 @@ all rows; another convention that would allow the set is named, and changes no v
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sampler_audit.results import KeptSet, LadderStep
 from sampler_reference.conventions import CONVENTIONS, Conventions
 from sampler_reference.kept_sets import Judgement, judge_kept
 from sampler_scenarios.params import SamplingParams
-
-from sampler_audit.results import KeptSet, LadderStep
 
 DESCRIPTION = "the kept tokens are exactly those of the reference"
 

@@ -6,9 +6,9 @@ is also right when its score is within the stated rounding bound of the best.
 
 import numpy as np
 from numpy.typing import NDArray
-from sampler_reference import noise
 
 from sampler_audit.results import CheckResult
+from sampler_reference import noise
 
 DESCRIPTION = "each seeded token is the one that the reference's noise picks"
 

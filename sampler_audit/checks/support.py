@@ -6,9 +6,9 @@ enough; the audit repeats it on a fresh sample before it counts. A may-keep toke
 
 import numpy as np
 from numpy.typing import NDArray
-from sampler_reference.distribution import Distribution
 
 from sampler_audit.results import CheckResult
+from sampler_reference.distribution import Distribution
 
 DESCRIPTION = "no draw falls outside the tokens that may be kept"
 

@@ -1,0 +1,130 @@
+"""The report as JUnit XML: one suite a target, with a case a cell, a combination and the run.
+
+A fault that pools the evidence of many cells belongs to none of them, hence the cases of
+combinations and of the run. A known fault is skipped, so that it does not turn a build red.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from sampler_scenarios.params import combo_name
+
+from sampler_audit.reports import conclusion
+from sampler_audit.reports.findings import Finding, cell_facts, findings
+from sampler_audit.reports.ladder import ladder_lines
+from sampler_audit.results import AuditReport, CellResult, ComboResult, Outcome, TargetReport
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ELEMENTS = {
+    "fail": "failure",
+    "error": "error",
+    "inconclusive": "skipped",
+    "not_applicable": "skipped",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    kind: str
+    name: str
+    outcome: Outcome
+    message: str = ""
+    details: str = ""
+    seconds: float = 0.0
+
+
+def render(report: AuditReport, *, allow_inconclusive: bool = False) -> str:
+    """The document; its last case is red exactly where the exit code is not 0."""
+    root = ET.Element("testsuites", name="sampler-audit")
+    for target in report.targets:
+        _add_suite(root, target.info.name, list(_target_cases(target, report.alpha)))
+    code = conclusion.exit_code(report, allow_inconclusive=allow_inconclusive)
+    _add_suite(root, "sampler-audit", list(_whole_run(report, code)))
+    _count(root, list(root.iter("testcase")))
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _target_cases(target: TargetReport, alpha: float) -> Iterator[_Case]:
+    found = {finding.combo: finding for finding in findings(target)}
+    counted = {cell.combo for cell in target.cells if cell.outcome == "fail" and not cell.known}
+    for cell in target.cells:
+        yield _cell_case(cell)
+    for combo in target.combos:
+        known = combo.outcome == "fail" and combo.n_failed > 0 and combo.combo not in counted
+        yield _combo_case(combo, found.get(combo_name(combo.combo)), known=known)
+    verdict = conclusion.verdict(target, alpha)
+    yield _Case(
+        kind="run",
+        name="run",
+        outcome=target.outcome,
+        message=verdict,
+        details=conclusion.coverage(target),
+        seconds=target.seconds,
+    )
+
+
+def _cell_case(cell: CellResult) -> _Case:
+    facts = [*cell_facts(cell), cell.repeat]
+    return _Case(
+        kind="cell",
+        name=cell.cell,
+        outcome="not_applicable" if cell.known else cell.outcome,
+        message=f"known fault: {cell.known}" if cell.known else cell.reason or facts[0],
+        details="\n".join([*facts, *ladder_lines(cell.ladder, width=100)]),
+        seconds=cell.seconds,
+    )
+
+
+def _combo_case(combo: ComboResult, finding: Finding | None, *, known: bool) -> _Case:
+    message = f"{combo.n_failed} of {combo.n_cells} cells fail"
+    return _Case(
+        kind="combination",
+        name=combo_name(combo.combo),
+        outcome="not_applicable" if known else combo.outcome,
+        message="known faults only" if known else finding.title if finding else message,
+        details="\n".join([*finding.facts, finding.repeat]) if finding else "",
+    )
+
+
+def _whole_run(report: AuditReport, code: int) -> Iterator[_Case]:
+    for name, reason in report.unavailable:
+        outcome: Outcome = "not_applicable" if report.searched else "error"
+        yield _Case(kind="target", name=name, outcome=outcome, message=f"not reached: {reason}")
+    message = f"exit code {code}"
+    if report.interrupted:
+        message = conclusion.INTERRUPTED
+    elif conclusion.nothing_learned(report):
+        message = conclusion.NOTHING_LEARNED
+    run: Outcome = "pass" if code == 0 else "fail" if code == 1 else "error"
+    yield _Case(kind="run", name="run", outcome=run, message=message, seconds=report.seconds)
+
+
+def _add_suite(root: ET.Element, name: str, cases: list[_Case]) -> None:
+    suite = ET.SubElement(root, "testsuite", name=name)
+    for case in cases:
+        element = ET.SubElement(
+            suite,
+            "testcase",
+            classname=f"{name}.{case.kind}",
+            name=_clean(case.name),
+            time=f"{case.seconds:.3f}",
+        )
+        if case.outcome != "pass":
+            result = ET.SubElement(element, _ELEMENTS[case.outcome], message=_clean(case.message))
+            result.text = _clean(case.details)
+    _count(suite, list(suite))
+
+
+def _count(element: ET.Element, cases: list[ET.Element]) -> None:
+    element.set("tests", str(len(cases)))
+    for plural, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        element.set(plural, str(sum(case.find(tag) is not None for case in cases)))
+    element.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
+
+
+def _clean(text: str) -> str:
+    """Without the characters that XML cannot hold, which an engine's message may contain."""
+    return _NOT_XML.sub("\ufffd", text)

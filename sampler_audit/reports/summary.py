@@ -1,0 +1,123 @@
+"""The parts that terminal and Markdown share: header lines, the table of combinations, the notes."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from sampler_scenarios.params import combo_name
+
+from sampler_audit.reports import conclusion, words
+from sampler_audit.results import AuditReport, CellResult, ComboResult, TargetReport
+
+COMBO_COLUMNS = (
+    "combination",
+    "cells",
+    "failed",
+    "band",
+    "draws",
+    "chi²/dof",
+    "p",
+    "Holm p",
+    "log10 E",
+    "verdict",
+)
+
+_BAND = (
+    "band: only tokens whose cumulative probability lies within the stated rounding error of the"
+    " top-p edge differ, so both answers are right"
+)
+_UNGATED = "not judged: the row holds NaN or +inf, for which this target states no policy"
+
+
+def header(report: AuditReport, target: TargetReport) -> list[tuple[str, str]]:
+    """What was audited, where and how much, as (label, text)."""
+    info = target.info
+    plan = (
+        f"combos {report.combos}, rows {report.rows}: {words.plural(len(target.cells), 'cell')},"
+        f" {words.count(target.n_draws)} draws, {words.seconds(target.seconds)}"
+    )
+    gate = f"{report.gate}, alpha {report.alpha:g} for the whole run, seed {report.seed}"
+    return [
+        ("engine", info.engine),
+        ("device", info.device),
+        ("path", info.path),
+        ("rules", f"convention {info.convention}"),
+        ("plan", plan),
+        ("gate", gate),
+    ]
+
+
+def combo_row(combo: ComboResult) -> tuple[str, ...]:
+    """A row of the table of combinations, in the order of COMBO_COLUMNS."""
+    drawn = combo.dof > 0
+    return (
+        combo_name(combo.combo),
+        str(combo.n_cells),
+        str(combo.n_failed or "-"),
+        str(combo.n_band or "-"),
+        words.short_count(combo.n_draws) if combo.n_draws else "-",
+        f"{combo.statistic:.0f}/{combo.dof}" if drawn else "-",
+        words.pvalue(combo.pvalue) if drawn else "-",
+        words.pvalue(combo.pvalue_holm) if drawn else "-",
+        words.log10_e(combo.log_e) if combo.n_draws else "-",
+        conclusion.LABELS[combo.outcome],
+    )
+
+
+def notes(target: TargetReport) -> list[tuple[str, str]]:
+    """What else a reader must know, as (label, text): checks, exceptions, coverage, conventions."""
+    pairs = [
+        ("kept sets", _kept_note(target.cells)),
+        ("histograms", _histogram_note(target.cells)),
+        *_check_notes(target.cells),
+        ("n/a", _reasons(target.cells, "not_applicable")),
+        ("unclear", _reasons(target.cells, "inconclusive")),
+        ("errors", _reasons(target.cells, "error")),
+        ("conventions", _convention_note(target)),
+        ("known", "; ".join(target.known)),
+        ("known, gone", "; ".join(target.known_gone)),
+        ("coverage", conclusion.coverage(target)),
+    ]
+    return [(label, text) for label, text in pairs if text]
+
+
+def _kept_note(cells: Iterable[CellResult]) -> str:
+    seen = Counter(cell.kept.verdict for cell in cells if cell.kept is not None)
+    words_of = (("EXACT", "exact"), ("FAIL", "wrong"), ("BAND", _BAND), ("UNGATED", _UNGATED))
+    return "; ".join(f"{seen[verdict]} {text}" for verdict, text in words_of if seen[verdict])
+
+
+def _histogram_note(cells: Iterable[CellResult]) -> str:
+    seen = [cell.histogram for cell in cells if cell.histogram is not None]
+    if not seen:
+        return ""
+    return (
+        f"{len(seen)}; smallest Holm p {words.pvalue(min(h.pvalue_holm for h in seen))}, largest"
+        f" log10 E {words.log10_e(max(h.log_e for h in seen))}"
+    )
+
+
+def _check_notes(cells: Iterable[CellResult]) -> list[tuple[str, str]]:
+    checks = [check for cell in cells for check in cell.checks]
+    seen = Counter((check.check, check.outcome) for check in checks)
+    texts: dict[str, list[str]] = {}
+    for (name, outcome), n in sorted(seen.items()):
+        texts.setdefault(name, []).append(f"{n} {outcome.replace('_', ' ')}")
+    return [(name, ", ".join(parts)) for name, parts in texts.items()]
+
+
+def _reasons(cells: Iterable[CellResult], outcome: str) -> str:
+    seen = Counter(cell.reason or "no reason given" for cell in cells if cell.outcome == outcome)
+    return "; ".join(f"{words.plural(n, 'cell')}: {reason}" for reason, n in seen.most_common(5))
+
+
+def _convention_note(target: TargetReport) -> str:
+    """Which conventions fit every kept set; it names a likely cause and changes no verdict."""
+    if not any(cell.kept is not None for cell in target.cells):
+        return ""
+    declared = target.info.convention
+    others = [name for name in target.fitting_conventions if name != declared]
+    fits = declared in target.fitting_conventions
+    text = f"{declared}, as declared, {'fits' if fits else 'does not fit'} every kept set"
+    if others:
+        return f"{text}; so would {', '.join(others)}" if fits else f"{text}; {', '.join(others)} would"
+    return text if fits else f"{text}, and no other known convention does"

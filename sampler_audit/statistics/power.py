@@ -1,0 +1,113 @@
+"""Would the run have found it? Planned defects, replayed on the run's own laws and draw counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sampler_audit.statistics.box import Box
+from sampler_audit.statistics.e_values import Contrast, contrast, contrast_log_e, pooled_log_e
+from sampler_audit.statistics.effect import clopper_pearson
+
+REQUIRED_POWER = 0.9
+"""A defect counts as covered where the run finds it at least this often, proved at 95 %."""
+
+FACTORS = (2, 4, 8, 16, 32, 64)
+"""How many times more draws are tried to find out how many would do."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedCell:
+    """A cell in which a defect could act.
+
+    Attributes:
+        box: ``[k]``, the laws of a healthy sampler.
+        q_defect: ``[k]``, the law of the defect, before noise.
+        n_draws: How many draws the run makes.
+    """
+
+    box: Box
+    q_defect: NDArray[np.float64]
+    n_draws: int
+
+
+@dataclass(frozen=True)
+class Power:
+    """How often a planted defect was found.
+
+    Attributes:
+        n_runs: Synthetic runs.
+        n_found: Runs that found it.
+        n_cells: Cells in which the defect leaves the noise box; with none it is not exercised.
+        lower95: Lower bound on the power, one-sided 95 % (Clopper-Pearson).
+    """
+
+    n_runs: int
+    n_found: int
+    n_cells: int
+    lower95: float
+
+    @property
+    def covered(self) -> bool:
+        """Whether a run without this finding says that the defect is absent."""
+        return self.lower95 >= REQUIRED_POWER
+
+
+def coverage(
+    cells: Sequence[PlannedCell],
+    log_threshold: float,
+    rng: np.random.Generator,
+    *,
+    n_runs: int = 200,
+) -> Power:
+    """Synthetic runs with the defect planted in every cell, and how many of them fail.
+
+    A run fails where the pooled evidence of this defect reaches ``log_threshold``, or where a
+    token is drawn that the box calls impossible. Every cell's law is moved within the noise of
+    its box, by group and afresh in each run. Other pieces of the run's evidence would only add.
+    """
+    contrasts = [contrast(cell.q_defect, cell.box) for cell in cells]
+    acting = [(c, cell.n_draws) for c, cell in zip(contrasts, cells, strict=True) if c.acts]
+    n_found = 0
+    if acting:
+        log_es = _replay([c for c, _ in acting], np.array([n for _, n in acting]), rng, n_runs)
+        found = (pooled_log_e(log_es) >= log_threshold) | np.isposinf(log_es).any(axis=-1)
+        n_found = int(found.sum())
+    lower95 = float(clopper_pearson(n_found, n_runs, 0.9)[0])
+    return Power(n_runs, n_found, len(acting), lower95)
+
+
+def _replay(
+    contrasts: Sequence[Contrast],
+    n_draws: NDArray[np.int64],
+    rng: np.random.Generator,
+    n_runs: int,
+) -> NDArray[np.float64]:
+    """Log e-values of synthetic runs, ``[n_runs, n_cells]``."""
+    probs = np.stack([c.probs for c in contrasts])
+    box = Box(
+        np.stack([c.box.lower for c in contrasts]), np.stack([c.box.upper for c in contrasts])
+    )
+    weights = rng.uniform(box.lower, box.upper, size=(n_runs, *probs.shape))
+    healthy = weights / weights.sum(axis=-1, keepdims=True)
+    # Leaked tokens have no weight under the null and so no noise of their own.
+    noise = np.divide(healthy, box.center, out=np.ones_like(weights), where=box.upper > 0)
+    moved = probs * noise
+    counts = rng.multinomial(n_draws, moved / moved.sum(axis=-1, keepdims=True))
+    return contrast_log_e(counts, probs, box)
+
+
+def draws_needed(
+    cells: Sequence[PlannedCell],
+    log_threshold: float,
+    rng: np.random.Generator,
+    *,
+    n_runs: int = 200,
+) -> int | None:
+    """The smallest factor in FACTORS by which more draws would cover the defect; None if none."""
+    for factor in FACTORS:
+        more = [replace(cell, n_draws=factor * cell.n_draws) for cell in cells]
+        if coverage(more, log_threshold, rng, n_runs=n_runs).covered:
+            return factor
+    return None

@@ -1,0 +1,179 @@
+"""WorkerTarget: an engine in worker processes, which the audit uses as a Target.
+
+Knows processes and arrays; what an engine is, is in its own file.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from queue import LifoQueue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sampler_scenarios.batches import Batch
+
+from sampler_audit.draws import TargetInfo
+from sampler_audit.errors import (
+    TargetError,
+    TargetProtocolError,
+    TargetRaised,
+    TargetUnavailable,
+)
+from sampler_audit.targets._process import Reply, WorkerProcess
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSpec:
+    """What is needed to start one more worker, and how it is called in messages.
+
+    ``install`` says what to do when the engine cannot be imported.
+    """
+
+    name: str
+    engine_file: Path
+    options: Mapping[str, str]
+    python: str
+    install: str
+    timeout_s: float
+
+
+class WorkerTarget:
+    """A pool of ``n_workers`` processes of one engine; any number of threads may call it.
+
+    The first worker starts at once, so that an engine that cannot be loaded is known here; the
+    others when they are needed. A worker that dies, hangs, or is interrupted is replaced.
+
+    Raises:
+        TargetError: the engine cannot be loaded.
+    """
+
+    def __init__(self, spec: WorkerSpec, n_workers: int) -> None:
+        self._spec = spec
+        self._n_threads = max(1, (os.cpu_count() or 1) // n_workers)
+        self._n_workers = n_workers
+        self._idle: LifoQueue[WorkerProcess | None] = LifoQueue()
+        for _ in range(n_workers - 1):
+            self._idle.put(None)
+        first, fields = self._start()
+        self._idle.put(first)
+        self._info = _target_info(spec.name, fields)
+
+    @property
+    def info(self) -> TargetInfo:
+        """What the first worker said about itself."""
+        return self._info
+
+    def kept(self, batch: Batch) -> NDArray[np.bool_]:
+        """See ``Target.kept``."""
+        arrays = {"logits": batch.logits, **_param_arrays(batch)}
+        return self._result({"request": "kept"}, arrays, "bool", batch.logits.shape)
+
+    def draw(
+        self,
+        batch: Batch,
+        seeds: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        *,
+        kernel: bool = False,
+    ) -> NDArray[np.int64]:
+        """See ``Target.draw``."""
+        if not self._info.draws:
+            raise TargetError(f"{self._spec.name} masks logits and draws nothing")
+        header = {"request": "draw", "index": batch.index, "kernel": kernel}
+        arrays = {
+            "logits": batch.logits,
+            **_param_arrays(batch),
+            "seeds": seeds,
+            "positions": positions,
+        }
+        return self._result(header, arrays, "int64", seeds.shape)
+
+    def close(self) -> None:
+        """End all workers; waits for those that are in use."""
+        for _ in range(self._n_workers):
+            if (worker := self._idle.get()) is not None:
+                worker.close()
+
+    def _result(
+        self,
+        header: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        dtype: str,
+        shape: tuple[int, ...],
+    ) -> NDArray[Any]:
+        worker = self._idle.get()
+        kept: WorkerProcess | None = None
+        try:
+            worker = worker or self._start()[0]
+            answer = self._ask(worker, header, arrays)
+            kept = worker
+        except (TargetRaised, TargetUnavailable):
+            kept = worker
+            raise
+        finally:
+            if kept is None and worker is not None:
+                worker.kill()
+                worker.close()
+            self._idle.put(kept)
+        result = answer[1].get("result")
+        if result is None or result.dtype != dtype or result.shape != shape:
+            got = "nothing" if result is None else f"{result.dtype} {list(result.shape)}"
+            raise TargetProtocolError(
+                f"{self._spec.name} answered {got} where {dtype} {list(shape)} was expected"
+            )
+        return result
+
+    def _start(self) -> tuple[WorkerProcess, dict[str, Any]]:
+        spec = self._spec
+        worker = WorkerProcess(spec.python, self._n_threads)
+        header = {"request": "load", "file": str(spec.engine_file), "options": dict(spec.options)}
+        try:
+            return worker, self._ask(worker, header)[0]
+        except BaseException:
+            worker.kill()
+            worker.close()
+            raise
+
+    def _ask(
+        self,
+        worker: WorkerProcess,
+        header: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]] | None = None,
+    ) -> Reply:
+        try:
+            reply = worker.ask(header, arrays, timeout_s=self._spec.timeout_s)
+        except TargetProtocolError as error:
+            raise TargetProtocolError(f"the worker of {self._spec.name} {error}") from error
+        if "error" in reply[0]:
+            raise self._engine_error(reply[0])
+        return reply
+
+    def _engine_error(self, told: Mapping[str, str]) -> TargetError:
+        spec = self._spec
+        if told["error"] == "raised":
+            return TargetRaised(f"{spec.name} raised {told['type']}: {told['message']}")
+        if told["type"] == "Unavailable":
+            return TargetUnavailable(f"{spec.name}: {told['message']}")
+        return TargetUnavailable(
+            f"{spec.name} cannot be imported by {spec.python} "
+            f"({told['type']}: {told['message']}): {spec.install}"
+        )
+
+
+def _param_arrays(batch: Batch) -> dict[str, NDArray[Any]]:
+    params = batch.params
+    return {
+        "temperature": np.array([p.temperature for p in params], np.float64),
+        "top_k": np.array([p.top_k for p in params], np.int64),
+        "top_p": np.array([p.top_p for p in params], np.float64),
+        "min_p": np.array([p.min_p for p in params], np.float64),
+    }
+
+
+def _target_info(name: str, fields: dict[str, Any]) -> TargetInfo:
+    try:
+        return TargetInfo(name=name, **fields)
+    except TypeError as error:
+        raise TargetProtocolError(f"{name} describes itself with {sorted(fields)}") from error

@@ -1,0 +1,75 @@
+"""module:attr: anybody's function ``(logits, k, p) -> masked logits``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+    from ._engine import Params
+
+    Tensor = torch.Tensor
+    Function = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
+
+DESCRIPTION = "any function (logits, k, p) -> masked logits that this interpreter can import"
+INSTALL = "run where the module can be imported, or name the interpreter with --python PATH"
+ANY_PYTHON = True
+
+
+def load(options: dict[str, str]) -> FunctionEngine:
+    """The function that ``options["target"]`` names; the current folder may hold its module."""
+    sys.path.insert(0, os.getcwd())
+    module, _, attribute = options["target"].partition(":")
+    function = attrgetter(attribute)(importlib.import_module(module))
+    if not callable(function):
+        raise TypeError(f"{options['target']} is no function but {type(function).__name__}")
+    return FunctionEngine(function, options["target"], choose_device(options["device"]))
+
+
+class FunctionEngine:
+    """Calls the function with ``logits`` float32 ``[batch, vocab_size]`` (the row stride may exceed
+    vocab_size, the function may overwrite them), ``k`` int32 ``[batch]`` (vocab_size where off) and
+    ``p`` float32 ``[batch]`` (1 where off); None for a filter that no row of the batch uses.
+
+    Its attribute ``sampler_audit_convention`` names the convention that it declares; without it,
+    exactly k tokens stay and among equal logits the lowest ids ("vllm-triton").
+    """  # noqa: D205 - one sentence
+
+    def __init__(self, function: Function, name: str, device: str) -> None:
+        self._function = function
+        self._name = name
+        self._device = device
+
+    def info(self) -> dict[str, Any]:
+        """See ``_engine.Engine``."""
+        return {
+            "engine": self._name,
+            "device": device_name(self._device),
+            "path": "the function itself",
+            "convention": getattr(self._function, "sampler_audit_convention", "vllm-triton"),
+            "draws": False,
+        }
+
+    def kept(self, logits: NDArray[np.float32], params: Params) -> NDArray[np.bool_]:
+        """See ``_engine.Engine``."""
+        k, p = top_k_top_p(params, logits.shape[1], self._device)
+        masked = self._function(as_tensor(logits, self._device), k, p)
+        if getattr(masked, "shape", None) != logits.shape:
+            got = getattr(masked, "shape", type(masked).__name__)
+            raise TypeError(f"expected masked logits of shape {list(logits.shape)}, got {got}")
+        return kept_of(masked)
+
+    def draw(self, *_: object) -> NDArray[np.int64]:
+        """Nothing is drawn: a function only masks."""
+        raise NotImplementedError(f"{self._name} masks logits and draws nothing")
