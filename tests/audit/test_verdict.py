@@ -1,0 +1,141 @@
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sampler_audit.combinations import combine_cells
+from sampler_audit.draws import Target
+from sampler_audit.evidence import build_alternatives, cover, log_e_of_run
+from sampler_audit.examine import Examined, examine
+from sampler_audit.plan import AuditPlan, build_plan
+from sampler_audit.results import CellResult, CheckResult, Coverage
+from sampler_audit.verdict import decide, fitting_conventions, name_cells
+
+MakeTarget = Callable[..., Target]
+GATE = math.log(1e4)
+
+
+def halved(probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Temperature twice at T = 0.5, seen from the law at T = 1: no kept set shows it."""
+    squared = probs**2
+    return np.asarray(squared / squared.sum())
+
+
+def examine_all(plan: AuditPlan, target: Target) -> list[Examined]:
+    """Every cell of a small plan."""
+    return [examine(cell, target, plan) for cell in plan.cells]
+
+
+def one_cell(**changes: object) -> CellResult:
+    """A passing cell, changed."""
+    cell = CellResult(cell="a/neutral/batch=alone", combo=(), row_kind="a", outcome="pass")
+    return replace(cell, **changes)  # type: ignore[arg-type]  # fields by name
+
+
+def test_evidence_of_a_healthy_run_stays_below_the_gate(
+    make_target: MakeTarget, plan: AuditPlan
+) -> None:
+    """At this seed; the false-alarm rate itself is measured in tests/calibration."""
+    examined = examine_all(plan, make_target())
+    assert log_e_of_run(examined, build_alternatives(examined)) < math.log(20)
+
+
+def test_evidence_of_a_wrong_shape_crosses_the_gate(
+    make_target: MakeTarget, plan: AuditPlan
+) -> None:
+    """Power twin: squared probabilities change no kept set and fail the run."""
+    examined = examine_all(plan, make_target(halved))
+    log_e = log_e_of_run(examined, build_alternatives(examined))
+    assert log_e > GATE
+    assert decide(name_cells(examined, plan), log_e, (), plan, complete=True)[0] == "fail"
+
+
+def test_chi_square_gate_fails_the_same_run(make_target: MakeTarget, plan: AuditPlan) -> None:
+    """The classical alternative: Holm-adjusted G below alpha."""
+    classical = replace(plan, gate="chi-square")
+    bad = name_cells(examine_all(classical, make_target(halved)), classical)
+    assert any(cell.outcome == "fail" for cell in bad)
+    good = name_cells(examine_all(classical, make_target()), classical)
+    assert not any(cell.outcome == "fail" for cell in good)
+
+
+def test_coverage_names_how_each_defect_would_be_found(
+    make_target: MakeTarget, plan: AuditPlan
+) -> None:
+    """A dropped token is a matter of the kept set."""
+    alternatives = build_alternatives(examine_all(plan, make_target()))
+    covered = {(c.defect, c.requires): c for c in cover(alternatives, plan)}
+    assert covered["weakest-dropped", ("top_k", "top_p", "min_p")].by == "kept set"
+    assert covered["weakest-dropped", ()].covered
+
+
+def test_coverage_without_enough_draws_says_how_many_more(make_target: MakeTarget) -> None:
+    """Temperature twice is a matter of draws, and one draw a cell cannot show it."""
+    plan = build_plan(combos="temperature", rows="runner-up-0.2", n_draws=1, seed=3)
+    covered = cover(build_alternatives(examine_all(plan, make_target())), plan)
+    (twice,) = [c for c in covered if c.defect == "temperature-twice" and c.requires == ()]
+    assert not twice.covered
+    assert "draws" in twice.cure
+
+
+def decide_on(
+    cells: Sequence[CellResult], plan: AuditPlan, log_e: float = 0.0, covered: bool = True
+) -> str:
+    """The outcome of a complete run with one defect on the list."""
+    coverage = Coverage(defect="d", requires=(), covered=covered, by="draws", power=0.5)
+    return decide(cells, log_e, [coverage], plan, complete=True)[0]
+
+
+def test_outcomes_in_order_of_gravity(plan: AuditPlan) -> None:
+    """A fault wins over an error, an error over doubt, doubt over a pass."""
+    good, bad = one_cell(), one_cell(outcome="fail")
+    broken = one_cell(outcome="error")
+    doubtful = one_cell(checks=(CheckResult(check="support", outcome="inconclusive"),))
+    assert decide_on([good], plan) == "pass"
+    assert decide_on([good, doubtful], plan) == "inconclusive"
+    assert decide_on([good, doubtful, broken], plan) == "error"
+    assert decide_on([good, doubtful, broken, bad], plan) == "fail"
+
+
+def test_pass_needs_power_and_quiet_evidence(plan: AuditPlan) -> None:
+    """Neither a gap in coverage nor an e-value of over 20 passes."""
+    assert decide_on([one_cell()], plan, covered=False) == "inconclusive"
+    assert decide_on([one_cell()], plan, log_e=math.log(21)) == "inconclusive"
+    assert decide_on([one_cell()], plan, log_e=GATE + 0.01) == "fail"
+
+
+def test_a_plan_without_an_applicable_cell_is_inconclusive(plan: AuditPlan) -> None:
+    """Nothing tried is nothing learned."""
+    assert decide_on([one_cell(outcome="not_applicable")], plan) == "inconclusive"
+
+
+def test_the_minimal_failing_combination_and_the_way_out() -> None:
+    """The field report's lattice: singles and pairs pass, the triple and all four fail."""
+    triple = ("top_k", "top_p", "min_p")
+    row = "finite-3-front@1024"
+    cells = [
+        one_cell(cell=f"{row}/{'-'.join(combo)}/batch=alone", combo=combo, outcome=outcome)
+        for combo, outcome in (
+            (("top_k",), "pass"),
+            (("top_k", "top_p"), "pass"),
+            (triple, "fail"),
+            (("temperature", *triple), "fail"),
+        )
+    ]
+    combos = {c.combo: c for c in combine_cells(cells, [])}
+    assert combos[triple].minimal
+    assert not combos["temperature", *triple].minimal
+    assert combos[triple].nearest_passing == ("top_k+top_p",)
+    assert combos[triple].worst == f"{row}/top_k-top_p-min_p/batch=alone"
+
+
+def test_fitting_conventions_are_those_that_allow_every_kept_set(
+    make_target: MakeTarget,
+) -> None:
+    """Exactly-k does not fit where all ties stay, and the reverse."""
+    plan = build_plan(combos="top_k", rows="ties-at-k", seed=1)
+    target = make_target()
+    fits = fitting_conventions(examine_all(plan, target), target.info)
+    assert "sampler-audit" in fits
+    assert "huggingface" not in fits
