@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from sampler_scenarios.batches import PATTERNS
 from sampler_scenarios.params import Combo, SamplingParams, parse_params
+from sampler_scenarios.patterns import PATTERNS
 from sampler_scenarios.rows import check_row_name
 
 

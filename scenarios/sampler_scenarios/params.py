@@ -1,7 +1,7 @@
 """SamplingParams: the settings of a request, their ranges, neutral values and one validation."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 FILTERS = ("temperature", "top_k", "top_p", "min_p")
@@ -48,7 +48,14 @@ class SamplingParams:
     @property
     def id(self) -> str:
         """``top_k=50,top_p=0.9``: every field that differs from the default, or ``neutral``."""
-        fields = [f"{n}={getattr(self, n)}" for n in FILTERS if getattr(self, n) != _DEFAULT[n]]
+        # Through float, or temperature=2 and temperature=2.0, which are equal, had two ids.
+        values = {
+            "temperature": float(self.temperature),
+            "top_k": self.top_k,
+            "top_p": float(self.top_p),
+            "min_p": float(self.min_p),
+        }
+        fields = [f"{name}={values[name]}" for name in FILTERS if values[name] != _DEFAULT[name]]
         return ",".join(fields) or "neutral"
 
 
@@ -88,10 +95,27 @@ def parse_params(text: str) -> SamplingParams:
         name, equals, value = field.partition("=")
         if not equals or name not in FILTERS or name in values:
             raise ValueError(f"expected 'neutral' or name=value of {', '.join(FILTERS)}: {field!r}")
-        values[name] = int(value) if name == "top_k" else float(value)
+        values[name] = _parse_number(name, value)
+    return make_params(values)
+
+
+def make_params(values: Mapping[str, float]) -> SamplingParams:
+    """The parameters with ``values`` by filter name; every other filter is off.
+
+    Raises:
+        ValueError: a value out of range.
+    """
     return SamplingParams(
         temperature=values.get("temperature", 1.0),
         top_k=int(values.get("top_k", -1)),
         top_p=values.get("top_p", 1.0),
         min_p=values.get("min_p", 0.0),
     )
+
+
+def _parse_number(name: str, text: str) -> float:
+    try:
+        return int(text) if name == "top_k" else float(text)
+    except ValueError:
+        kind = "an integer" if name == "top_k" else "a number"
+        raise ValueError(f"{name} must be {kind}, got {text!r}") from None
