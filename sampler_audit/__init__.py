@@ -4,7 +4,7 @@ __all__ = ["version"]
 
 
 def version() -> str:
-    """The installed version of sampler-audit, or ``unknown`` in a checkout that is not installed."""
+    """The installed version, or ``unknown`` in a checkout that is not installed."""
     # Here, because reading the metadata costs a tenth of the start-up of ``--help``.
     from importlib import metadata
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sampler_audit.results import Histogram, LadderStep
 from sampler_audit.statistics.bins import bin_tokens, binned
-from sampler_audit.statistics.box import Box
+from sampler_audit.statistics.box import Box, nearest_law
 from sampler_audit.statistics.chi_square import ChiSquareResult, chi_square
 from sampler_audit.statistics.e_values import cell_log_e
 from sampler_audit.statistics.effect import clopper_pearson, total_variation
@@ -48,7 +48,9 @@ def gather(tokens: NDArray[np.int64], distribution: Distribution) -> Evidence:
     per_token = np.bincount(tokens, minlength=labels.size).astype(np.float64)
     counts, probs = binned(labels, per_token), binned(labels, distribution.probs)
     box = Box(binned(labels, distribution.lower), binned(labels, distribution.upper))
-    return Evidence(labels, counts, probs, box, chi_square(counts, probs))
+    # Where ties or the band leave a token open, the nearest admissible law is what is expected.
+    expected = nearest_law(counts, box)
+    return Evidence(labels, counts, probs, box, chi_square(counts, expected))
 
 
 def summarize(evidence: Evidence) -> Histogram:
@@ -87,8 +89,8 @@ def ladder(
                 logit=float(logits[token]),
                 expected=float(distribution.probs[token]),
                 observed=float(counts[token] / n_draws),
-                low=low,
-                high=high,
+                low=float(low),
+                high=float(high),
                 note="" if distribution.may_keep[token] else "should never appear",
             )
         )

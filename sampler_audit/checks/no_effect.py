@@ -27,5 +27,5 @@ def check(evidence: Evidence, without: NDArray[np.float64], filter_name: str) ->
     ignored = binned(evidence.labels, without)
     if total_variation(ignored, evidence.probs) < LEAST_DISTANCE:
         return None
-    log_e = defect_log_e(evidence.counts, ignored, evidence.box)
+    log_e = float(defect_log_e(evidence.counts, ignored, evidence.box))
     return CheckResult(check=f"no effect of {filter_name}", outcome="pass", log_e=log_e)

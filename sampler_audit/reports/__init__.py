@@ -1,1 +1,1 @@
-"""One file a format. A report is made from an AuditReport alone and never sees a check or engine."""
+"""One file a format. A report is made from an AuditReport and sees neither check nor engine."""

@@ -4,6 +4,7 @@ import math
 
 from sampler_audit.reports import words
 from sampler_audit.results import AuditReport, Coverage, Outcome, TargetReport
+from sampler_scenarios.params import combo_name
 
 LABELS: dict[Outcome, str] = {
     "pass": "PASS",
@@ -55,6 +56,8 @@ def nothing_learned(report: AuditReport) -> bool:
 def verdict(target: TargetReport, alpha: float) -> str:
     """Outcome, reason, and what speaks against bad luck, with the stated false-alarm rate."""
     sentences = [f"{LABELS[target.outcome]}  {target.info.name}: {_stop(target.reason)}"]
+    if smallest := [combo_name(c.combo) for c in target.combos if c.minimal]:
+        sentences.append(f"Smallest failing combinations: {words.listed(smallest, 4)}.")
     exact = sum(cell.kept is not None and cell.kept.verdict == "FAIL" for cell in target.cells)
     if target.outcome == "fail" and exact:
         sentences.append(

@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from sampler_scenarios.params import combo_name
-
 from sampler_audit.plan import AuditPlan
 from sampler_audit.reports import words
+from sampler_scenarios.params import combo_name
 
 
 def render(plans: Sequence[tuple[str, AuditPlan]]) -> str:

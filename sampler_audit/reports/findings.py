@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sampler_scenarios.params import combo_name
-
 from sampler_audit.reports import words
 from sampler_audit.results import (
     CellResult,
@@ -14,6 +12,10 @@ from sampler_audit.results import (
     LadderStep,
     TargetReport,
 )
+from sampler_scenarios.params import combo_name
+
+Fact = tuple[str, str]
+"""A label and what was seen."""
 
 _SIZES = {1: "single filter", 2: "pair", 3: "triple"}
 
@@ -24,29 +26,39 @@ class Finding:
 
     combo: str
     title: str
-    facts: tuple[str, ...]
+    facts: tuple[Fact, ...]
     ladder: tuple[LadderStep, ...] = ()
     repeat: str = ""
     workaround: str = ""
 
+    @property
+    def text(self) -> str:
+        """Its facts and the command that repeats it, one a line."""
+        lines = [f"{label}: {text}" for label, text in self.facts]
+        return "\n".join([*lines, self.repeat])
+
 
 def findings(target: TargetReport) -> tuple[Finding, ...]:
-    """One for each failing combination of which no proper subset fails, the smallest first."""
+    """One for each failing combination of which no proper subset fails, the smallest first.
+
+    Known faults are no findings.
+    """
     cells = {cell.cell: cell for cell in target.cells}
-    minimal = [combo for combo in target.combos if combo.outcome == "fail" and combo.minimal]
+    minimal = [combo for combo in target.combos if combo.minimal and not known_only(combo, target)]
     minimal.sort(key=lambda combo: len(combo.combo))
     return tuple(_finding(combo, target, cells.get(combo.worst)) for combo in minimal)
 
 
 def _finding(combo: ComboResult, target: TargetReport, worst: CellResult | None) -> Finding:
     kinds = [f"{kind} ({n})" for kind, n in combo.row_kinds]
-    facts = [f"{combo.n_failed} of {words.plural(combo.n_cells, 'cell')} fail"]
-    if kinds:
-        facts[0] += f", on the row kinds {words.listed(kinds, 8)}"
+    fails_on = f"{combo.n_failed} of {words.plural(combo.n_cells, 'cell')}"
+    fails_on += f", on rows of kind {words.listed(kinds, 8)}" if kinds else ""
+    facts = [("fails in", fails_on)]
     if combo.log_e > 0:
-        facts.append(f"All its cells together, odds against bad luck: {words.odds(combo.log_e)}")
+        odds = f"odds against bad luck {words.odds(combo.log_e)}, over all its cells"
+        facts.append(("evidence", odds))
     if worst is not None:
-        facts += [f"Worst cell: {worst.cell}", *cell_facts(worst)]
+        facts += [("worst cell", worst.cell), *cell_facts(worst)]
     return Finding(
         combo=combo_name(combo.combo),
         title=lattice_words(combo, target.combos),
@@ -55,6 +67,12 @@ def _finding(combo: ComboResult, target: TargetReport, worst: CellResult | None)
         repeat=worst.repeat if worst else "",
         workaround=", ".join(combo.nearest_passing),
     )
+
+
+def known_only(combo: ComboResult, target: TargetReport) -> bool:
+    """Whether a combination fails through cells alone whose fault is known."""
+    failing = [c for c in target.cells if c.combo == combo.combo and c.outcome == "fail"]
+    return bool(failing) and all(cell.known for cell in failing)
 
 
 def lattice_words(failing: ComboResult, combos: Sequence[ComboResult]) -> str:
@@ -77,33 +95,34 @@ def _subsets_words(failing: ComboResult, combos: Sequence[ComboResult], size: in
     return f"{passing} of its {words.plural(len(below), _SIZES[size])} pass and none fails"
 
 
-def cell_facts(cell: CellResult) -> list[str]:
-    """What was seen in a cell, one sentence a check; only failing ones of the smaller checks."""
-    facts = [cell.reason] if cell.reason else []
+def cell_facts(cell: CellResult) -> list[Fact]:
+    """What was seen in a cell, one fact a check; of the smaller checks only those that fail."""
+    facts = []
     if cell.kept is not None:
-        facts.append(_kept_words(cell.kept))
+        facts.append(("kept set", _kept_words(cell.kept)))
     if cell.histogram is not None:
-        facts.append(_histogram_words(cell.histogram))
-    return facts + [
-        f"{check.check}: {check.reason or check.outcome}"
+        facts.append(("histogram", _histogram_words(cell.histogram)))
+    facts += [
+        (check.check, check.reason or check.outcome)
         for check in cell.checks
         if check.outcome in ("fail", "error")
     ]
+    said = any(cell.reason in text for _, text in facts)
+    return facts if said else [("reason", cell.reason), *facts]
 
 
 def _kept_words(kept: KeptSet) -> str:
-    text = f"Kept {words.plural(kept.n_kept, 'token')}, expected {words.count(kept.n_expected)}"
+    text = f"kept {words.plural(kept.n_kept, 'token')}, expected {words.count(kept.n_expected)}"
     if kept.n_lost:
         text += f"; lost {_some(kept.n_lost, kept.lost)}: {words.share(kept.lost_mass)} of the mass"
     if kept.n_gained:
         gained = words.share(kept.gained_mass)
         text += f"; gained {_some(kept.n_gained, kept.gained)}: {gained} of the kept weight"
-    text += f" ({kept.verdict})"
     if kept.rule:
-        text += f". Rule: {kept.rule}"
+        text += f"; {kept.rule}"
     if kept.also_allowed_by:
-        text += f". This kept set alone would fit {', '.join(kept.also_allowed_by)}"
-    return text
+        text += f"; taken alone this kept set fits {', '.join(kept.also_allowed_by)}"
+    return f"{kept.verdict}: {text}"
 
 
 def _some(n: int, tokens: Sequence[int]) -> str:

@@ -37,7 +37,7 @@ def _errors(target: TargetReport, alpha: float) -> list[str]:
         _command(
             "error",
             f"sampler-audit {target.info.name}: {finding.combo}",
-            "\n".join([finding.title, *finding.facts, finding.repeat]),
+            f"{finding.title}\n{finding.text}",
         )
         for finding in findings(target)
     ]

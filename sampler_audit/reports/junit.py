@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from sampler_scenarios.params import combo_name
-
 from sampler_audit.reports import conclusion
-from sampler_audit.reports.findings import Finding, cell_facts, findings
+from sampler_audit.reports.findings import Finding, cell_facts, findings, known_only
 from sampler_audit.reports.ladder import ladder_lines
 from sampler_audit.results import AuditReport, CellResult, ComboResult, Outcome, TargetReport
+from sampler_scenarios.params import combo_name
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {
@@ -49,12 +48,12 @@ def render(report: AuditReport, *, allow_inconclusive: bool = False) -> str:
 
 def _target_cases(target: TargetReport, alpha: float) -> Iterator[_Case]:
     found = {finding.combo: finding for finding in findings(target)}
-    counted = {cell.combo for cell in target.cells if cell.outcome == "fail" and not cell.known}
     for cell in target.cells:
         yield _cell_case(cell)
     for combo in target.combos:
-        known = combo.outcome == "fail" and combo.n_failed > 0 and combo.combo not in counted
-        yield _combo_case(combo, found.get(combo_name(combo.combo)), known=known)
+        yield _combo_case(
+            combo, found.get(combo_name(combo.combo)), known=known_only(combo, target)
+        )
     verdict = conclusion.verdict(target, alpha)
     yield _Case(
         kind="run",
@@ -67,13 +66,13 @@ def _target_cases(target: TargetReport, alpha: float) -> Iterator[_Case]:
 
 
 def _cell_case(cell: CellResult) -> _Case:
-    facts = [*cell_facts(cell), cell.repeat]
+    facts = [f"{label}: {text}" for label, text in cell_facts(cell)]
     return _Case(
         kind="cell",
         name=cell.cell,
         outcome="not_applicable" if cell.known else cell.outcome,
-        message=f"known fault: {cell.known}" if cell.known else cell.reason or facts[0],
-        details="\n".join([*facts, *ladder_lines(cell.ladder, width=100)]),
+        message=f"known fault: {cell.known}" if cell.known else cell.reason or "; ".join(facts),
+        details="\n".join([*facts, cell.repeat, *ladder_lines(cell.ladder, width=100)]),
         seconds=cell.seconds,
     )
 
@@ -85,7 +84,7 @@ def _combo_case(combo: ComboResult, finding: Finding | None, *, known: bool) -> 
         name=combo_name(combo.combo),
         outcome="not_applicable" if known else combo.outcome,
         message="known faults only" if known else finding.title if finding else message,
-        details="\n".join([*finding.facts, finding.repeat]) if finding else "",
+        details=finding.text if finding else "",
     )
 
 

@@ -1,19 +1,22 @@
 """The token ladder of one cell, in text: expected against observed, token by token."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sampler_audit.reports import words
 from sampler_audit.results import LadderStep
 
 _UNICODE = ("█", "░", "▒")
 _ASCII = ("#", "-", "+")
-_LONGEST_BAR = 40
+_LONGEST_BAR, _SHORTEST_BAR = 40, 8
+_WIDE = 90
+
+_Column = tuple[str, int, Callable[[LadderStep], str]]
 
 
 def ladder_lines(
-    steps: Sequence[LadderStep], *, width: int = 80, ascii_only: bool = False
+    steps: Sequence[LadderStep], *, width: int = 76, ascii_only: bool = False
 ) -> tuple[str, ...]:
-    """A heading, one line a token and a legend, each at most ``width`` >= 80 characters.
+    """A heading, one line a token and a legend, each at most ``width`` >= 76 characters.
 
     A bar shows what is both expected and observed, then what is expected and missing, or what is
     observed and not expected. The longest bar is the largest share in the ladder. Where tokens
@@ -22,29 +25,33 @@ def ladder_lines(
     if not steps:
         return ()
     full, missing, surplus = marks = _ASCII if ascii_only else _UNICODE
-    drawn = any(step.low < step.high for step in steps)
-    heading = f"{'token':>7} {'logit':>8} {'expected':>9} {'observed':>9}"
-    heading += f" {'99.99 % interval':>17}" if drawn else ""
+    columns = _columns(drawn=any(step.low < step.high for step in steps), wide=width >= _WIDE)
+    heading = " ".join(f"{name:>{size}}" for name, size, _ in columns)
     notes = max(len(_note(step)) for step in steps)
-    room = max(8, min(_LONGEST_BAR, width - len(heading) - 4 - notes))
+    room = min(_LONGEST_BAR, max(_SHORTEST_BAR, width - len(heading) - 4 - notes))
     largest = max(max(step.expected, step.observed) for step in steps) or 1.0
-    lines = [
-        f"{_numbers(step, drawn)}  {_bar(step, room / largest, marks):<{room}}  {_note(step)}".rstrip()
-        for step in steps
-    ]
+    lines = []
+    for step in steps:
+        numbers = " ".join(f"{say(step):>{size}}" for _, size, say in columns)
+        bar = _bar(step, room / largest, marks)
+        lines.append(f"{numbers}  {bar:<{room}}  {_note(step)}".rstrip())
     legend = f"{full} as expected   {missing} expected and missing   {surplus} more than expected"
     return (heading, *lines, f"{'':7} {legend}")
 
 
-def _numbers(step: LadderStep, drawn: bool) -> str:
-    text = (
-        f"{step.token:>7} {_logit(step.logit):>8}"
-        f" {words.share(step.expected):>9} {words.share(step.observed):>9}"
-    )
-    if not drawn:
-        return text
-    interval = f"{words.share(step.low).removesuffix(' %')} - {words.share(step.high)}"
-    return f"{text} {interval:>17}"
+def _columns(*, drawn: bool, wide: bool) -> list[_Column]:
+    columns: list[_Column] = [("token", 7, lambda step: str(step.token))]
+    if wide or not drawn:
+        columns.append(("logit", 8, lambda step: _logit(step.logit)))
+    columns.append(("expected", 9, lambda step: words.share(step.expected)))
+    columns.append(("observed", 9, lambda step: words.share(step.observed)))
+    if drawn:
+        columns.append(("99.99 % interval", 17, _interval))
+    return columns
+
+
+def _interval(step: LadderStep) -> str:
+    return f"{words.share(step.low).removesuffix(' %')} - {words.share(step.high)}"
 
 
 def _bar(step: LadderStep, scale: float, marks: tuple[str, str, str]) -> str:

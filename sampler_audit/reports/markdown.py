@@ -37,7 +37,12 @@ def _table(target: TargetReport) -> list[str]:
 
 
 def _finding(finding: Finding) -> list[str]:
-    lines = ["", f"### {finding.title}", "", *(f"- {fact}" for fact in finding.facts)]
+    lines = [
+        "",
+        f"### {finding.title}",
+        "",
+        *(f"- {label}: {text}" for label, text in finding.facts),
+    ]
     if finding.workaround:
         lines.append(f"- Passes nearby: {finding.workaround}")
     if finding.ladder:

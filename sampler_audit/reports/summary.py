@@ -1,12 +1,11 @@
-"""The parts that terminal and Markdown share: header lines, the table of combinations, the notes."""
+"""What terminal and Markdown share: header lines, the table of combinations, the notes."""
 
 from collections import Counter
 from collections.abc import Iterable
 
-from sampler_scenarios.params import combo_name
-
 from sampler_audit.reports import conclusion, words
-from sampler_audit.results import AuditReport, CellResult, ComboResult, TargetReport
+from sampler_audit.results import AuditReport, CellResult, ComboResult, KeptSet, TargetReport
+from sampler_scenarios.params import combo_name
 
 COMBO_COLUMNS = (
     "combination",
@@ -22,8 +21,8 @@ COMBO_COLUMNS = (
 )
 
 _BAND = (
-    "band: only tokens whose cumulative probability lies within the stated rounding error of the"
-    " top-p edge differ, so both answers are right"
+    "only tokens inside the stated rounding band at a threshold differ from the reference, so that"
+    " both answers are right; not counted as faults"
 )
 _UNGATED = "not judged: the row holds NaN or +inf, for which this target states no policy"
 
@@ -35,12 +34,15 @@ def header(report: AuditReport, target: TargetReport) -> list[tuple[str, str]]:
         f"combos {report.combos}, rows {report.rows}: {words.plural(len(target.cells), 'cell')},"
         f" {words.count(target.n_draws)} draws, {words.seconds(target.seconds)}"
     )
-    gate = f"{report.gate}, alpha {report.alpha:g} for the whole run, seed {report.seed}"
+    gate = (
+        f"{report.gate}; false alarms: {words.false_alarm_rate(report.alpha)}"
+        f" (alpha {report.alpha:g}); seed {report.seed}"
+    )
     return [
         ("engine", info.engine),
         ("device", info.device),
         ("path", info.path),
-        ("rules", f"convention {info.convention}"),
+        ("convention", info.convention),
         ("plan", plan),
         ("gate", gate),
     ]
@@ -67,6 +69,7 @@ def notes(target: TargetReport) -> list[tuple[str, str]]:
     """What else a reader must know, as (label, text): checks, exceptions, coverage, conventions."""
     pairs = [
         ("kept sets", _kept_note(target.cells)),
+        ("band", _band_note(target.cells)),
         ("histograms", _histogram_note(target.cells)),
         *_check_notes(target.cells),
         ("n/a", _reasons(target.cells, "not_applicable")),
@@ -81,9 +84,22 @@ def notes(target: TargetReport) -> list[tuple[str, str]]:
 
 
 def _kept_note(cells: Iterable[CellResult]) -> str:
-    seen = Counter(cell.kept.verdict for cell in cells if cell.kept is not None)
-    words_of = (("EXACT", "exact"), ("FAIL", "wrong"), ("BAND", _BAND), ("UNGATED", _UNGATED))
+    seen: Counter[str] = Counter(cell.kept.verdict for cell in cells if cell.kept is not None)
+    words_of = (("EXACT", "exact"), ("FAIL", "wrong"), ("BAND", "band"), ("UNGATED", _UNGATED))
     return "; ".join(f"{seen[verdict]} {text}" for verdict, text in words_of if seen[verdict])
+
+
+def _band_note(cells: Iterable[CellResult]) -> str:
+    band = [(cell.cell, cell.kept.rule) for cell in cells if cell.kept and _is_band(cell.kept)]
+    if not band:
+        return ""
+    cell, rule = band[0]
+    example = f", as {cell}" + (f" ({rule})" if rule else "")
+    return f"{words.plural(len(band), 'cell')}{example}: {_BAND}"
+
+
+def _is_band(kept: KeptSet) -> bool:
+    return kept.verdict == "BAND"
 
 
 def _histogram_note(cells: Iterable[CellResult]) -> str:
@@ -119,5 +135,9 @@ def _convention_note(target: TargetReport) -> str:
     fits = declared in target.fitting_conventions
     text = f"{declared}, as declared, {'fits' if fits else 'does not fit'} every kept set"
     if others:
-        return f"{text}; so would {', '.join(others)}" if fits else f"{text}; {', '.join(others)} would"
+        return (
+            f"{text}; so would {', '.join(others)}"
+            if fits
+            else f"{text}; {', '.join(others)} would"
+        )
     return text if fits else f"{text}, and no other known convention does"

@@ -1,18 +1,22 @@
 """The report for a person at a terminal, 80 to 100 columns wide. Plain text when piped."""
 
+import os
+
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
-from sampler_scenarios.params import Combo, combo_name
 
 from sampler_audit.reports import conclusion, summary
 from sampler_audit.reports.findings import Finding, findings
 from sampler_audit.reports.ladder import ladder_lines
 from sampler_audit.results import AuditReport, Outcome, TargetReport
+from sampler_scenarios.params import Combo, combo_name
 
 WIDEST = 100
+_WIDE = 96
+_LONGEST_NAME = 18
 
 _STYLES: dict[Outcome, str] = {
     "pass": "green",
@@ -21,6 +25,21 @@ _STYLES: dict[Outcome, str] = {
     "not_applicable": "dim",
     "error": "bold magenta",
 }
+
+
+def make_console(*, no_color: bool = False, stderr: bool = False) -> Console:
+    """A console that prints what it is given: no markup, no guessed colours, at most WIDEST."""
+    plain = Console(stderr=stderr)
+    known = plain.is_terminal or "COLUMNS" in os.environ
+    return Console(
+        stderr=stderr,
+        # None leaves the decision to NO_COLOR and to whether this is a terminal.
+        no_color=no_color or None,
+        width=min(plain.width, WIDEST) if known else WIDEST,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
 
 
 def show(report: AuditReport, console: Console, *, quiet: bool = False) -> None:
@@ -32,6 +51,7 @@ def show(report: AuditReport, console: Console, *, quiet: bool = False) -> None:
             _show_target(report, target, console)
         if len(report.targets) > 1:
             console.print(_matrix(report))
+        console.print()
     _show_verdicts(report, console)
 
 
@@ -40,7 +60,7 @@ def _show_target(report: AuditReport, target: TargetReport, console: Console) ->
     console.rule(Text(target.info.name, style="bold"), align="left", characters="─")
     console.print(_pairs(summary.header(report, target)))
     if target.combos:
-        console.print(_combos(target))
+        console.print(_combos(target, console.width))
     for finding in findings(target):
         _show_finding(finding, console)
     console.print(_pairs(summary.notes(target)))
@@ -55,39 +75,47 @@ def _pairs(pairs: list[tuple[str, str]]) -> Table:
     return grid
 
 
-def _combos(target: TargetReport) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    first, *numbers, last = summary.COMBO_COLUMNS
-    table.add_column(first, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(last, no_wrap=True)
+def _combos(target: TargetReport, width: int) -> Table:
+    # Of the two p-values the adjusted one is the one to act on.
+    left_out, gap = ((), 1) if width >= _WIDE else (("p",), 0)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False)
+    shown = [i for i, name in enumerate(summary.COMBO_COLUMNS) if name not in left_out]
+    for i in shown:
+        name = summary.COMBO_COLUMNS[i]
+        text = name in ("combination", "verdict")
+        table.add_column(name, justify="left" if text else "right", no_wrap=True)
     for combo in target.combos:
-        name, *cells, verdict = summary.combo_row(combo)
-        table.add_row(
-            _breakable(name), *map(Text, cells), Text(verdict, style=_STYLES[combo.outcome])
-        )
+        row = [Text(cell) for cell in summary.combo_row(combo)]
+        row[0] = _in_lines(combo_name(combo.combo))
+        row[-1].stylize(_STYLES[combo.outcome])
+        table.add_row(*(row[i] for i in shown))
     return table
 
 
-def _breakable(name: str) -> Text:
-    """Filters stay whole: the name may be broken after a plus sign only."""
-    return Text(name.replace("+", "+\u200b"))
+def _in_lines(name: str) -> Text:
+    """A combination's name; a long one is broken after a plus sign, so that filters stay whole."""
+    lines = [""]
+    for part in name.split("+"):
+        part = f"{part}+"
+        if len(lines[-1]) + len(part) > _LONGEST_NAME + 1:
+            lines.append("")
+        lines[-1] += part
+    return Text("\n".join(lines).removesuffix("+"))
 
 
 def _show_finding(finding: Finding, console: Console) -> None:
     console.print(Text(f"✗ {finding.title}", style=_STYLES["fail"]))
-    for fact in finding.facts:
-        console.print(Padding(Text(fact), (0, 0, 0, 2)))
+    facts = list(finding.facts)
+    if finding.workaround:
+        facts.append(("passes near", finding.workaround))
+    console.print(Padding(_pairs(facts), (0, 0, 0, 2), expand=False))
     lines = ladder_lines(
         finding.ladder, width=console.width - 4, ascii_only=console.options.ascii_only
     )
     for line in lines:
-        console.print(Padding(Text(line, no_wrap=True), (0, 0, 0, 4)))
-    if finding.workaround:
-        console.print(Padding(Text(f"Passes nearby: {finding.workaround}"), (0, 0, 0, 2)))
+        console.print(Text(f"    {line}"), soft_wrap=True)
     if finding.repeat:
-        console.print(Padding(Text("Repeat with:"), (0, 0, 0, 2)))
+        console.print(Text("  repeat with", style="dim"))
         # Not wrapped, so that it can be copied as one line.
         console.print(Text(f"    {finding.repeat}", style="bold"), soft_wrap=True)
     console.print()
@@ -102,7 +130,7 @@ def _matrix(report: AuditReport) -> RenderableType:
     outcomes = [{c.combo: c.outcome for c in target.combos} for target in report.targets]
     for combo in _all_combos(report):
         row = [Text("-") if combo not in seen else _label(seen[combo]) for seen in outcomes]
-        table.add_row(_breakable(combo_name(combo)), *row)
+        table.add_row(combo_name(combo), *row)
     return Group(Text(), Text("All targets", style="bold"), table)
 
 

@@ -94,20 +94,27 @@ def nearest_law(counts: ArrayLike, box: Box) -> NDArray[np.float64]:
 def _scale(x: NDArray[np.float64], total: NDArray[np.float64], box: Box) -> NDArray[np.float64]:
     """The root of ``clip(x, s * lower, s * upper).sum() = total``, exact between breakpoints."""
     lower, upper = np.broadcast_to(box.lower, x.shape), np.broadcast_to(box.upper, x.shape)
-    total = np.where(total > 0, total, x.sum(axis=-1))[..., None]
-    breaks = np.concatenate([_ratio(x, upper), _ratio(x, lower)], axis=-1)
-    at = breaks[..., None]
-    sums = np.clip(x[..., None, :], at * lower[..., None, :], at * upper[..., None, :]).sum(axis=-1)
-    below = sums <= total
-    left = np.where(below, breaks, 0.0).max(axis=-1)
-    left_sum = np.where(below, sums, 0.0).max(axis=-1)
-    right = np.where(below, np.inf, breaks).min(axis=-1)
-    right_sum = np.where(below, np.inf, sums).min(axis=-1)
+    total = np.where(total > 0, total, x.sum(axis=-1))
+    breaks = np.concatenate([np.zeros((*x.shape[:-1], 1)), _ratio(x, upper), _ratio(x, lower)], -1)
+    breaks.sort(axis=-1)
+
+    def at(index: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        s = np.take_along_axis(breaks, index[..., None], axis=-1)
+        return s[..., 0], np.clip(x, s * lower, s * upper).sum(axis=-1)
+
+    n_breaks = breaks.shape[-1]
+    left = np.zeros(x.shape[:-1], dtype=np.intp)
+    right = np.full(x.shape[:-1], n_breaks)
+    for _ in range(n_breaks.bit_length()):
+        middle = (left + right) // 2
+        below = at(middle)[1] <= total
+        left, right = np.where(below, middle, left), np.where(below, right, middle)
+    (start, start_sum), (end, end_sum) = at(left), at(np.minimum(right, n_breaks - 1))
     # Beyond the last breakpoint every weight sits at its lower bound.
-    last = np.isinf(right)
-    rise = np.where(last, lower.sum(axis=-1), right_sum - left_sum)
-    run = np.where(last, 1.0, right - left)
-    return np.asarray(left + _ratio(total[..., 0] - left_sum, rise) * run)
+    last = right == n_breaks
+    rise = np.where(last, lower.sum(axis=-1), end_sum - start_sum)
+    run = np.where(last, 1.0, end - start)
+    return np.asarray(start + _ratio(total - start_sum, rise) * run)
 
 
 def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,9 +146,8 @@ def mass_range(
     inside = members.astype(np.float64)
     low, high = inside @ box.lower, inside @ box.upper
     rest_low, rest_high = (1 - inside) @ box.lower, (1 - inside) @ box.upper
-    whole = rest_high == 0
-    smallest = np.where(whole, 1.0, _ratio(low, low + rest_high))
-    return smallest, np.where(whole, 1.0, np.where(high > 0, _ratio(high, high + rest_low), 0.0))
+    smallest = np.where(rest_high > 0, _ratio(low, low + rest_high), 1.0)
+    return smallest, _ratio(high, high + rest_low)
 
 
 def hidden_variation(eps: float) -> float:

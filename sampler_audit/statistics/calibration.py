@@ -106,7 +106,7 @@ DEFECTS: dict[str, Callable[[Floats], Floats]] = {
     "temperature 0.5 twice": lambda law: _power(law, 2.0),
     "temperature 0.5 ignored": lambda law: _power(law, 0.5),
 }
-"""Makes laws ``[k + 1]`` wrong: survivors in descending order, then a token that must be dropped."""
+"""Make laws ``[k + 1]`` wrong: survivors in descending order, then one token to be dropped."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,178 @@
+"""The counter-based noise against published vectors, exact integers and its law."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from sampler_reference import noise
+
+Int = NDArray[np.int64]
+
+
+def ints(*values: int) -> Int:
+    """Int64 array."""
+    return np.array(values, dtype=np.int64)
+
+
+def hex_words(text: str) -> NDArray[np.uint32]:
+    """``[1, n]`` uint32 words from their hexadecimal form."""
+    return np.array([[int(word, 16) for word in text.split()]], dtype=np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    # Random123 1.14, tests/kat_vectors, philox 4x32 10.
+    [
+        ("0 0 0 0", "0 0", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        (
+            "ffffffff ffffffff ffffffff ffffffff",
+            "ffffffff ffffffff",
+            "408f276d 41c83b0e a20bc7c6 6d5451fd",
+        ),
+        (
+            "243f6a88 85a308d3 13198a2e 03707344",
+            "a4093822 299f31d0",
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+        ),
+    ],
+)
+def test_philox_known_answers(counter: str, key: str, expected: str) -> None:
+    """The published vectors of Philox4x32-10."""
+    words = noise.philox4x32(hex_words(counter), hex_words(key))
+    assert words.dtype == np.uint32
+    assert np.array_equal(words, hex_words(expected))
+
+
+def test_uniform_of_the_zero_key_by_exact_integers() -> None:
+    """Words of the first known answer: even token high and low, odd token the other two."""
+    u = noise.uniforms(ints(0), ints(0), ints(0, 1))[0]
+    even = (0x6627E8D5 * 2**32 + 0xE169C58D + 0.5) / 2**64
+    odd = (0xBC57AC4C * 2**32 + 0x9B00DBD8 + 0.5) / 2**64
+    # One rounding of float64.
+    assert u == pytest.approx([even, odd], rel=2**-52)
+
+
+def test_key_and_counter_hold_all_64_bits_of_seed_and_position() -> None:
+    """Words in the order (token >> 1, position low, position high, 0) and (seed low, seed high)."""
+    seed, position, token = -2, 2**40 + 3, 11
+    counter = np.array([[5, 3, 2**8, 0]], dtype=np.uint32)
+    key = np.array([[0xFFFFFFFE, 0xFFFFFFFF]], dtype=np.uint32)
+    high, low = noise.philox4x32(counter, key)[0, 2:].tolist()
+    expected = (high + (low + 0.5) / 2**32) / 2**32
+    assert noise.uniforms(ints(seed), ints(position), ints(token))[0, 0] == expected
+
+
+def test_uniforms_depend_on_seed_position_and_token_alone() -> None:
+    """Any selection and order of draws and tokens gives the same numbers."""
+    seeds, positions, tokens = ints(1, 2**62, -5), ints(0, 7, 2**33), np.arange(100)
+    whole = noise.uniforms(seeds, positions, tokens)
+    some = noise.uniforms(seeds[[2, 0]], positions[[2, 0]], ints(99, 4, 5))
+    assert np.array_equal(some, whole[np.ix_([2, 0], [99, 4, 5])])
+
+
+def test_exponentials_are_finite_and_positive_at_both_ends() -> None:
+    """U never reaches 1: the largest noise is 24 ln 2; the smallest is half of 2^-64."""
+    assert -math.log1p(-noise.U_MAX) == pytest.approx(24 * math.log(2))
+    drawn = noise.exponentials(np.arange(200), np.zeros(200, dtype=np.int64), np.arange(500))
+    assert (drawn > 0).all()
+    assert np.isfinite(drawn).all()
+
+
+def test_exponentials_are_exponential() -> None:
+    """Kolmogorov-Smirnov at false-alarm rate 1e-6, 40,000 draws, literal seeds."""
+    sample = noise.exponentials(np.arange(100), np.arange(100) + 2**32, np.arange(400)).ravel()
+    assert stats.kstest(sample, "expon").pvalue > 1e-6
+    # Twin: noise whose mean is 5 % too large is found by the same test.
+    assert stats.kstest(1.05 * sample, "expon").pvalue < 1e-6
+
+
+def test_race_draws_from_the_softmax() -> None:
+    """Pearson chi-square of 20,000 draws at false-alarm rate 1e-6; the wrong law is found."""
+    z = np.log(np.array([0.4, 0.3, 0.2, 0.1]))
+    n = 20_000
+    tokens = noise.race(z, np.arange(n), np.full(n, 5))
+    counts = np.bincount(tokens, minlength=4)
+    assert stats.chisquare(counts, n * np.exp(z)).pvalue > 1e-6
+    wrong = np.array([0.41, 0.32, 0.19, 0.08])
+    assert stats.chisquare(counts, n * wrong).pvalue < 1e-6
+
+
+def test_race_never_draws_a_masked_token() -> None:
+    """And a row without any token draws -1."""
+    z = np.array([-np.inf, 0.0, -np.inf, 0.0])
+    seeds = np.arange(64)
+    assert set(noise.race(z, seeds, seeds).tolist()) == {1, 3}
+    nothing = noise.race(np.full(4, -np.inf), seeds, seeds)
+    assert nothing.tolist() == [-1] * 64
+
+
+def test_race_of_filtered_row_uses_the_noise_of_the_token_ids() -> None:
+    """Masking losers changes no draw: noise is keyed by id, not by rank among the kept."""
+    z = np.linspace(0, 3, 50)
+    seeds, positions = np.arange(200), np.arange(200)
+    tokens = noise.race(z, seeds, positions)
+    masked = np.where(np.isin(np.arange(50), tokens), z, -np.inf)
+    assert np.array_equal(noise.race(masked, seeds, positions), tokens)
+
+
+def test_race_is_the_argmin_of_the_scores() -> None:
+    """On a row longer than one chunk of memory holds for all draws."""
+    z = np.sin(np.arange(3000.0))
+    seeds, positions = np.arange(400) - 200, np.arange(400) * 2**31
+    scores = noise.scores_of(z, seeds, positions)
+    assert np.array_equal(noise.race(z, seeds, positions), scores.argmin(axis=1))
+
+
+def test_race_over_huge_logits_is_the_argmax() -> None:
+    """The largest float32 against 1e30: no overflow, no warning."""
+    z = np.array([1e30, float(np.finfo(np.float32).max), -1e30])
+    assert noise.race(z, ints(1, 2), ints(3, 4)).tolist() == [1, 1]
+
+
+def test_no_draws_are_no_tokens() -> None:
+    """Empty in, empty out."""
+    assert noise.race(np.zeros(3), ints(), ints()).tolist() == []
+
+
+def test_accepts_the_winner_and_no_other() -> None:
+    """Of ten equal tokens exactly one is accepted in each of 500 races."""
+    z, seeds, positions = np.zeros(10), np.arange(500), np.full(500, 9)
+    accepted = np.array(
+        [noise.accepts(np.full(500, token), z, seeds, positions) for token in range(10)]
+    )
+    assert accepted.sum(axis=0).tolist() == [1] * 500
+    assert np.array_equal(accepted.argmax(axis=0), noise.race(z, seeds, positions))
+
+
+@pytest.mark.parametrize(("relative_gap", "accepted"), [(1e-6, True), (1e-5, False)])
+def test_a_near_tie_is_accepted_within_the_bound(relative_gap: float, accepted: bool) -> None:
+    """The loser is brought to a stated relative distance behind the winner by its logit.
+
+    Each score may be off by TOLERANCE = 2e-6 and by the rounding of u, at most 2^-23 here.
+    """
+    seeds, positions = ints(12), ints(34)
+    e = noise.exponentials(seeds, positions, ints(0, 1))[0]
+    z = np.array([0.0, math.log(e[1] / e[0]) - relative_gap])
+    assert noise.race(z, seeds, positions).tolist() == [0]
+    assert noise.accepts(ints(1), z, seeds, positions).tolist() == [accepted]
+
+
+def test_float32_races_are_accepted() -> None:
+    """A float32 sampler of its own, exact noise rounded once: all 2,000 draws are accepted."""
+    z = np.sin(np.arange(300.0)) * 4
+    seeds, positions = np.arange(2000), np.arange(2000)
+    e = noise.exponentials(seeds, positions, np.arange(300)).astype(np.float32)
+    tokens = (e * np.exp((z.max() - z).astype(np.float32))).argmin(axis=1)
+    assert noise.accepts(tokens, z, seeds, positions).all()
+    other = (tokens + 1) % 300
+    assert not noise.accepts(other, z, seeds, positions).any()
+
+
+def test_accepts_only_minus_one_where_nothing_can_be_drawn() -> None:
+    """A masked row has no token."""
+    masked = np.full(3, -np.inf)
+    assert noise.accepts(ints(-1, 0), masked, ints(1, 2), ints(0, 0)).tolist() == [True, False]
+    assert noise.accepts(ints(-1), np.zeros(3), ints(1), ints(0)).tolist() == [False]
