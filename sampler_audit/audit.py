@@ -22,7 +22,7 @@ from sampler_audit.examine import Examined, examine
 from sampler_audit.known import KnownFault, sort_known
 from sampler_audit.plan import AuditPlan, Gate, build_plan
 from sampler_audit.results import AuditReport, CellResult, Outcome, TargetReport
-from sampler_audit.targets import open_target
+from sampler_audit.targets import Device, open_target
 from sampler_scenarios.cells import Cell
 from sampler_scenarios.rows import kind_of
 
@@ -54,7 +54,7 @@ class TargetRequest:
 
     name: str
     python: str | None = None
-    device: str = "auto"
+    device: Device = "auto"
     options: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 600.0
     workers: int | None = None

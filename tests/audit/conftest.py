@@ -71,9 +71,9 @@ def info() -> TargetInfo:
 def make_target(info: TargetInfo) -> Callable[..., InMemoryTarget]:
     """Builds an in-memory target from a change of the law."""
 
-    def make(change: Callable[[Probs], Probs] | None = None, *, hide_kept: bool = False) -> (
-        InMemoryTarget
-    ):
+    def make(
+        change: Callable[[Probs], Probs] | None = None, *, hide_kept: bool = False
+    ) -> InMemoryTarget:
         return InMemoryTarget(info, change or (lambda probs: probs), hide_kept)
 
     return make

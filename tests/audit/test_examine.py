@@ -24,7 +24,7 @@ def weakest_dropped(probs: Probs) -> Probs:
         return probs
     left = probs.copy()
     left[kept[np.argmin(probs[kept])]] = 0
-    return left / left.sum()
+    return np.asarray(left / left.sum())
 
 
 def leaking(probs: Probs) -> Probs:
