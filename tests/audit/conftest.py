@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from sampler_audit.draws import TargetInfo
 from sampler_audit.plan import AuditPlan, build_plan
 from sampler_reference import noise

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
 from sampler_audit.draws import Target, TargetInfo
 from sampler_audit.examine import examine
 from sampler_audit.plan import AuditPlan

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from sampler_audit.errors import UsageError
 from sampler_audit.known import KnownFault, read_known, sort_known
 from sampler_audit.results import CellResult, Outcome

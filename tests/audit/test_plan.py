@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from sampler_audit.errors import UsageError
 from sampler_audit.plan import INTERPRETED, build_plan, draw_seeds, project
 from sampler_scenarios.batches import PATTERNS

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+
 from sampler_audit.combinations import combine_cells
 from sampler_audit.draws import Target
 from sampler_audit.evidence import build_alternatives, cover, log_e_of_run

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from sampler_audit.checks import histogram, no_effect
 from sampler_reference.conventions import CONVENTIONS
 from sampler_reference.distribution import reference_distribution

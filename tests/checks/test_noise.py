@@ -1,4 +1,5 @@
 import numpy as np
+
 from sampler_audit.checks import check_names, noise
 from sampler_reference.noise import race
 

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from sampler_audit.checks.seeds import SeededDraws, check_equal, check_independent
 
 RNG = np.random.default_rng(20261130)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from sampler_audit.checks.support import check, outside
 from sampler_reference.conventions import CONVENTIONS
 from sampler_reference.distribution import reference_distribution
