@@ -4,7 +4,6 @@ Opens each target, examines the cells of its plan on as many threads as it has w
 turns them into an AuditReport. An interrupted run keeps what was done.
 """
 
-import importlib.metadata
 import os
 import shlex
 import time
@@ -13,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from sampler_audit import verdict
+from sampler_audit import verdict, version
 from sampler_audit.combinations import combine_cells
 from sampler_audit.draws import Target, TargetInfo
 from sampler_audit.errors import TargetError, TargetUnavailable
@@ -85,7 +84,7 @@ def run_audit(
     unavailable: list[tuple[str, str]] = []
     interrupted = False
     # The plan is built before any engine is opened, so that usage errors come first.
-    _plan_for(settings, interpreted=True)
+    _plan_for(settings, slow=True)
     for request in requests:
         try:
             with _opened(request) as target:
@@ -98,7 +97,7 @@ def run_audit(
         if interrupted:
             break
     return AuditReport(
-        version=importlib.metadata.version("sampler-audit"),
+        version=version(),
         command=settings.command,
         seed=settings.seed,
         alpha=settings.alpha,
@@ -115,11 +114,11 @@ def run_audit(
 def dry_run(
     settings: AuditSettings, requests: Sequence[TargetRequest]
 ) -> list[tuple[TargetInfo, AuditPlan]]:
-    """The plan of every target, which depends on whether its kernels are interpreted."""
+    """The plan of every target, which depends on whether it is slow."""
     plans = []
     for request in requests:
         with _opened(request) as target:
-            plans.append((target.info, _plan_for(settings, interpreted=target.info.interpreted)))
+            plans.append((target.info, _plan_for(settings, slow=target.info.slow)))
     return plans
 
 
@@ -149,7 +148,7 @@ def _opened(request: TargetRequest) -> Iterator[Target]:
         target.close()
 
 
-def _plan_for(settings: AuditSettings, *, interpreted: bool) -> AuditPlan:
+def _plan_for(settings: AuditSettings, *, slow: bool) -> AuditPlan:
     return build_plan(
         combos=settings.combos,
         rows=settings.rows,
@@ -158,7 +157,7 @@ def _plan_for(settings: AuditSettings, *, interpreted: bool) -> AuditPlan:
         alpha=settings.alpha,
         gate=settings.gate,
         seed=settings.seed,
-        interpreted=interpreted,
+        slow=slow,
     )
 
 
@@ -169,7 +168,7 @@ def _audit_target(
     progress: Callable[[Progress], None],
 ) -> tuple[TargetReport, bool]:
     started = time.perf_counter()
-    plan = _plan_for(settings, interpreted=target.info.interpreted)
+    plan = _plan_for(settings, slow=target.info.slow)
     examined, errors, interrupted = _examine_all(plan, target, progress)
     alternatives = build_alternatives(examined)
     cells = (*verdict.name_cells(examined, plan), *errors)
@@ -220,8 +219,8 @@ def _examine_all(
             progress(Progress(target.info.name, len(done), len(plan.cells), largest))
     except KeyboardInterrupt:
         interrupted = True
-        target.close()
     finally:
+        # Cells in flight end first: the target is closed by whoever opened it.
         executor.shutdown(wait=True, cancel_futures=True)
     return [done[c] for c in plan.cells if c in done], errors, interrupted
 

@@ -279,15 +279,14 @@ def choose_requests(
         UsageError: an unknown target or defect, or a defect planted in somebody else's engine.
     """
     from sampler_audit.audit import TargetRequest
-    from sampler_audit.targets import target_names
+    from sampler_audit.targets import describe, target_names
 
     options = _defect_options(defect, when)
     engines = [name for name in target_names() if name not in OWN_TARGETS]
     chosen = list(dict.fromkeys(names)) or ["builtin", *([] if options else engines)]
     for name in chosen:
-        if ":" not in name and name not in target_names():
-            known = ", ".join(target_names())
-            raise UsageError(f"unknown target {name!r}; known: {known}, or module:attr")
+        # Before the first target runs, not after: this raises for a name that is no target.
+        describe(name)
     if options and chosen != ["builtin"]:
         raise UsageError(f"--defect plants a fault in builtin, not in {', '.join(chosen)}")
     if python is not None and set(chosen) <= set(OWN_TARGETS):

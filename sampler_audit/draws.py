@@ -24,7 +24,7 @@ class TargetInfo:
             (the band at the top-p edge, beyond the reference's own).
         special_values: Whether it states a policy for NaN and +inf logits (see the reference);
             otherwise rows that hold such values do not gate.
-        interpreted: Whether kernels run in an interpreter, so that plans must be short.
+        slow: Whether a full row takes seconds here, so that plans must keep rows short.
         parameters: Limits of the engine that make cells not applicable, ``name -> reason``.
     """
 
@@ -36,7 +36,7 @@ class TargetInfo:
     draws: bool
     mass_error: float = 0.0
     special_values: bool = False
-    interpreted: bool = False
+    slow: bool = False
 
 
 @dataclass(frozen=True, eq=False)

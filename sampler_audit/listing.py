@@ -24,7 +24,7 @@ def _rows() -> Listing:
 
 def _combos() -> Listing:
     sets = [(name, f"{len(combos)} combinations") for name, combos in COMBO_SETS.items()]
-    return sets + [(combo_name(combo), "") for combo in ALL_COMBOS]
+    return sets + [(combo_name(combo), "" if combo else "no filter is on") for combo in ALL_COMBOS]
 
 
 def _targets() -> Listing:

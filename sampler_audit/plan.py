@@ -59,7 +59,7 @@ class Sizes:
 
 
 FAST = Sizes(base=2048, edge=512, crowd=512, real=4096, vocab_sizes=VOCAB_SIZES)
-INTERPRETED = Sizes(
+SLOW = Sizes(
     base=1024,
     edge=129,
     crowd=128,
@@ -90,9 +90,9 @@ def build_plan(
     alpha: float = 1e-4,
     gate: Gate = "e-value",
     seed: int,
-    interpreted: bool = False,
+    slow: bool = False,
 ) -> AuditPlan:
-    """The plan for one target; ``interpreted`` asks for short rows.
+    """The plan for one target; ``slow`` asks for short rows.
 
     Raises:
         UsageError: an unknown combination, row or id, or a number outside its range.
@@ -108,7 +108,7 @@ def build_plan(
         cells = (
             [parse_cell(only)]
             if only is not None
-            else list(_cells(selected, rows, quick=combos == "core", slow=interpreted))
+            else list(_cells(selected, rows, quick=combos == "core", slow=slow))
         )
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
@@ -134,7 +134,7 @@ def draw_seeds(seed: int, cell_id: str, n: int) -> NDArray[np.int64]:
 
 
 def _cells(combos: Sequence[Combo], rows: str, *, quick: bool, slow: bool) -> Iterator[Cell]:
-    sizes = INTERPRETED if slow else FAST
+    sizes = SLOW if slow else FAST
     if rows not in ("core", "full"):
         yield from _named_rows(combos, rows.split(","), sizes)
         return
