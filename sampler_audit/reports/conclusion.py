@@ -77,7 +77,11 @@ def coverage(target: TargetReport) -> str:
     defects = dict.fromkeys(row.defect for row in target.coverage)
     missed = [row for row in target.coverage if not row.covered]
     found = len(defects) - len({row.defect for row in missed})
-    text = f"This run would have found {found} of {len(defects)} planted defects."
+    pairs = len(target.coverage)
+    text = (
+        f"This run would have found {found} of {len(defects)} planted defects; crossed with the"
+        f" filters that must be on, {pairs - len(missed)} of {pairs}."
+    )
     if missed:
         text += " Not covered: " + "; ".join(_missed(row) for row in missed[:5])
         text += f"; and {len(missed) - 5} more." if len(missed) > 5 else "."

@@ -134,7 +134,7 @@ def _some(n: int, tokens: Sequence[int]) -> str:
 def _histogram_words(histogram: Histogram) -> str:
     text = (
         f"{words.count(histogram.n_draws)} draws: chi-square {histogram.statistic:.1f} on"
-        f" {histogram.dof} degrees of freedom, p {words.pvalue(histogram.pvalue)}"
+        f" {words.plural(histogram.dof, 'degree')} of freedom, p {words.pvalue(histogram.pvalue)}"
         f" (Holm {words.pvalue(histogram.pvalue_holm)}), total variation"
         f" {histogram.total_variation:.3f}"
     )

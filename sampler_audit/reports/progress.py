@@ -29,7 +29,7 @@ def progress_bar(console: Console, *, quiet: bool = False) -> Iterator[Show]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, note="")
+        task = bar.add_task("starting", total=None, note="")
 
         def show(what: str, done: int, total: int, note: str = "") -> None:
             if done < bar.tasks[0].completed:

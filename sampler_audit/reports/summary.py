@@ -71,7 +71,7 @@ def notes(target: TargetReport) -> list[tuple[str, str]]:
         ("kept sets", _kept_note(target.cells)),
         ("band", _band_note(target.cells)),
         ("histograms", _histogram_note(target.cells)),
-        *_check_notes(target.cells),
+        ("checks", _check_note(target.cells)),
         ("n/a", _reasons(target.cells, "not_applicable")),
         ("unclear", _reasons(target.cells, "inconclusive")),
         ("errors", _reasons(target.cells, "error")),
@@ -112,13 +112,9 @@ def _histogram_note(cells: Iterable[CellResult]) -> str:
     )
 
 
-def _check_notes(cells: Iterable[CellResult]) -> list[tuple[str, str]]:
-    checks = [check for cell in cells for check in cell.checks]
-    seen = Counter((check.check, check.outcome) for check in checks)
-    texts: dict[str, list[str]] = {}
-    for (name, outcome), n in sorted(seen.items()):
-        texts.setdefault(name, []).append(f"{n} {outcome.replace('_', ' ')}")
-    return [(name, ", ".join(parts)) for name, parts in texts.items()]
+def _check_note(cells: Iterable[CellResult]) -> str:
+    seen = Counter((c.check, c.outcome.replace("_", " ")) for cell in cells for c in cell.checks)
+    return "; ".join(f"{name}: {n} {outcome}" for (name, outcome), n in sorted(seen.items()))
 
 
 def _reasons(cells: Iterable[CellResult], outcome: str) -> str:

@@ -16,7 +16,6 @@ from sampler_scenarios.params import Combo, combo_name
 
 WIDEST = 100
 _WIDE = 96
-_LONGEST_NAME = 18
 
 _STYLES: dict[Outcome, str] = {
     "pass": "green",
@@ -77,27 +76,28 @@ def _pairs(pairs: list[tuple[str, str]]) -> Table:
 
 def _combos(target: TargetReport, width: int) -> Table:
     # Of the two p-values the adjusted one is the one to act on.
-    left_out, gap = ((), 1) if width >= _WIDE else (("p",), 0)
+    left_out, gap, longest = ((), 1, 23) if width >= _WIDE else (("p",), 0, 18)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False)
     shown = [i for i, name in enumerate(summary.COMBO_COLUMNS) if name not in left_out]
     for i in shown:
         name = summary.COMBO_COLUMNS[i]
         text = name in ("combination", "verdict")
-        table.add_column(name, justify="left" if text else "right", no_wrap=True)
+        # Where the table is too wide, the first column gives way.
+        table.add_column(name, justify="left" if text else "right", no_wrap=i > 0)
     for combo in target.combos:
         row = [Text(cell) for cell in summary.combo_row(combo)]
-        row[0] = _in_lines(combo_name(combo.combo))
+        row[0] = _in_lines(combo_name(combo.combo), longest)
         row[-1].stylize(_STYLES[combo.outcome])
         table.add_row(*(row[i] for i in shown))
     return table
 
 
-def _in_lines(name: str) -> Text:
+def _in_lines(name: str, longest: int) -> Text:
     """A combination's name; a long one is broken after a plus sign, so that filters stay whole."""
     lines = [""]
     for part in name.split("+"):
         part = f"{part}+"
-        if len(lines[-1]) + len(part) > _LONGEST_NAME + 1:
+        if len(lines[-1]) + len(part) > longest + 1:
             lines.append("")
         lines[-1] += part
     return Text("\n".join(lines).removesuffix("+"))

@@ -25,7 +25,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
     out = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT))
     (wheel,) = out.glob("*.whl")
-    run(str(PYTHON), "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", str(wheel))
+    run(
+        str(PYTHON), "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", str(wheel)
+    )
 
 
 @pytest.mark.usefixtures("installed")

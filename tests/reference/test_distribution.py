@@ -82,6 +82,20 @@ def test_a_mass_that_equals_p_is_a_matter_of_rounding() -> None:
     assert d.upper[2] / (d.upper[:2].sum() + d.upper[2]) == pytest.approx(1 / 7)
 
 
+@pytest.mark.parametrize("p", [0.7600003, 0.7599997])
+def test_the_band_lies_on_both_sides_of_p(p: float) -> None:
+    """P6: the mass before the fourth token is 3e-7 from p, less than the band of 2^-21."""
+    d = law(P6, top_p=p)
+    assert d.kept.sum() == (4 if p > 0.76 else 3)
+    assert (d.n_kept_range, d.must_keep.sum(), d.may_keep.sum()) == ((3, 4), 3, 4)
+
+
+def test_joint_filters_both_cut() -> None:
+    """Either may be the one that decides."""
+    assert law(P6, "flashinfer-joint", top_k=2, top_p=0.9).kept.sum() == 2
+    assert law(P6, "flashinfer-joint", top_k=5, top_p=0.7).kept.sum() == 3
+
+
 def test_top_k_before_top_p_renormalises() -> None:
     """ml-explore/mlx-lm#388: one survivor stays whatever p, and two of k = 2 at p = .8."""
     logits = row(0.15, 0.12, 0.11, 0.10, 0.10, 0.09, 0.09, 0.08, 0.08, 0.08)
@@ -174,6 +188,8 @@ def test_float32_division_can_tie_what_was_apart() -> None:
     d = law(logits, temperature=100, top_k=2)
     assert np.flatnonzero(d.kept).tolist() == [0, 1]
     assert np.flatnonzero(law(logits, top_k=2).kept).tolist() == [6, 7]
+    last = law(logits, "llama.cpp", temperature=100, top_k=2)
+    assert np.flatnonzero(last.kept).tolist() == [6, 7]
 
 
 def test_open_ties_are_may_keep_only() -> None:

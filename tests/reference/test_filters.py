@@ -111,6 +111,12 @@ def test_min_p_example_of_a_public_report() -> None:
     assert filters.min_p(x, 4, SamplingParams(min_p=0.5), OURS, EXACT) == 1
 
 
+def test_min_p_is_the_float32_value() -> None:
+    """float32(0.1) is 1.5e-8 larger than .1 in relation, more than the 1e-9 of this token."""
+    x = np.array([0.0, math.log(0.1) + 1e-9])
+    assert filters.min_p(x, 2, SamplingParams(min_p=0.1), OURS, EXACT) == 1
+
+
 @settings(derandomize=True)
 @given(x=rows, p=st.floats(1e-6, 1), more=st.floats(0, 1))
 def test_nuclei_nest(x: Row, p: float, more: float) -> None:

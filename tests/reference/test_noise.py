@@ -151,7 +151,7 @@ def test_accepts_the_winner_and_no_other() -> None:
 def test_a_near_tie_is_accepted_within_the_bound(relative_gap: float, accepted: bool) -> None:
     """The loser is brought to a stated relative distance behind the winner by its logit.
 
-    Each score may be off by TOLERANCE = 2e-6 and by the rounding of u, at most 2^-23 here.
+    Each score may be off by TOLERANCE = 2e-6 and by what U_ERROR = 2^-23 does to E, about as much.
     """
     seeds, positions = ints(12), ints(34)
     e = noise.exponentials(seeds, positions, ints(0, 1))[0]

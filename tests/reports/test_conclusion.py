@@ -91,8 +91,8 @@ def test_evidence_below_the_gate_is_no_odds(vllm: TargetReport) -> None:
 def test_coverage_counts_defects_and_names_what_is_missed(vllm: TargetReport) -> None:
     """One of two, with the cure."""
     assert conclusion.coverage(vllm) == (
-        "This run would have found 1 of 2 planted defects. Not covered: temperature-twice"
-        " (--draws x4)."
+        "This run would have found 1 of 2 planted defects; crossed with the filters that must be"
+        " on, 1 of 2. Not covered: temperature-twice (--draws x4)."
     )
 
 

@@ -1,0 +1,128 @@
+"""sampler-audit local from the command line to the exit code, on functions in a worker."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sampler_audit.__main__ import main
+from sampler_audit.results import AuditReport, from_json
+
+CELL = "finite-5-front@128/top_k=3/batch=alone"
+
+FUNCTIONS = """
+import time
+
+def top_k(logits, k, p):
+    order = logits.sort(dim=-1, descending=True, stable=True).indices
+    dropped = order.argsort(dim=-1) >= k[:, None]
+    return logits.masked_fill(dropped, float("-inf"))
+
+def too_few(logits, k, p):
+    return top_k(logits, k - 1, p)
+
+def broken(logits, k, p):
+    raise ArithmeticError("no kernel image")
+
+def slow(logits, k, p):
+    open("begun", "a").write("x")
+    time.sleep(0.05)
+    return top_k(logits, k, p)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "functions_under_audit.py").write_text(FUNCTIONS)
+    monkeypatch.chdir(tmp_path)
+
+
+def audit(function: str, *options: str) -> int:
+    """The exit code of the audit of a function in one cell."""
+    target = f"functions_under_audit:{function}"
+    return main(["local", "--target", target, "--only", CELL, "--seed", "7", *options])
+
+
+def report_in(path: str) -> AuditReport:
+    """The JSON report."""
+    return from_json(Path(path).read_text())
+
+
+def test_a_right_function_ends_0(capsys: pytest.CaptureFixture[str]) -> None:
+    """Top-k with ties to the lowest id."""
+    assert audit("top_k") == 0
+    assert "PASS  functions_under_audit:top_k" in capsys.readouterr().out
+
+
+def test_a_wrong_function_ends_1_and_every_file_is_written(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One token too few is kept; the command in the report is the one that was typed."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    files = ["--json", "a.json", "--junit", "a.xml", "--markdown", "a.md", "--github"]
+    assert audit("too_few", *files) == 1
+    out = capsys.readouterr().out
+    assert "FAIL  functions_under_audit:too_few" in out
+    assert "kept 2 tokens, expected 3" in out
+    assert "::error title=sampler-audit functions_under_audit%3Atoo_few%3A top_k::" in out
+    assert report_in("a.json").command.startswith("sampler-audit local --target functions_under")
+    assert "<failure" in Path("a.xml").read_text()
+    assert Path("a.md").read_text() == Path("summary.md").read_text()
+
+
+def test_a_fresh_seed_is_printed_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that the run can be repeated."""
+    target = "functions_under_audit:top_k"
+    assert main(["local", "--target", target, "--only", CELL, "--json", "a.json"]) == 0
+    report = report_in("a.json")
+    assert report.command.endswith(f"--seed {report.seed}")
+    assert report.command in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [("broken", "ArithmeticError"), ("absent", "AttributeError"), ("broken.attr", "attr")],
+)
+def test_a_function_that_is_absent_or_raises_ends_3(
+    function: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exception is named."""
+    assert audit(function) == 3
+    out, err = capsys.readouterr()
+    assert words in out + err
+    assert "Traceback" not in out + err
+
+
+def test_a_dry_run_lists_the_cells_and_writes_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Not even the report that was asked for."""
+    assert audit("top_k", "--dry-run", "--json", "a.json") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == CELL
+    assert not (tmp_path / "a.json").exists()
+
+
+def test_ctrl_c_ends_130_and_keeps_what_was_done(tmp_path: Path) -> None:
+    """Interrupted after the first answers."""
+    options = ["--combos", "top_k", "--rows", "finite-5-front,dense-normal", "--json", "a.json"]
+    command = ["local", "--target", "functions_under_audit:slow", *options]
+    with subprocess.Popen(
+        [sys.executable, "-m", "sampler_audit", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        while process.poll() is None and not (tmp_path / "begun").exists():
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        try:
+            text, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130, text
+    assert "Interrupted" in text
+    assert "Traceback" not in text
+    assert report_in("a.json").interrupted

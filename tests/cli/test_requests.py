@@ -1,0 +1,51 @@
+"""Which targets a command line asks for."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+
+from sampler_audit import cli
+from sampler_audit.audit import TargetRequest
+from sampler_audit.targets import target_names
+
+choose = partial(
+    cli.choose_requests, python=None, device="cpu", defect=None, when=None, timeout_s=9.0
+)
+
+
+def names(requests: Sequence[TargetRequest]) -> list[str]:
+    """Their names, in order."""
+    return [request.name for request in requests]
+
+
+def test_without_a_name_builtin_and_every_engine_are_tried() -> None:
+    """``torch`` is no engine: it is the built-in sampler's twin."""
+    assert names(choose([]))[0] == "builtin"
+    assert set(names(choose([]))) == set(target_names()) - {"torch"}
+
+
+def test_a_target_named_twice_is_audited_once() -> None:
+    """In the order of the command line."""
+    assert names(choose(["torch", "builtin", "torch"])) == ["torch", "builtin"]
+
+
+def test_python_is_for_engines_only() -> None:
+    """Ours would not be installed there."""
+    requests = choose(["builtin", "some:function"], python="/opt/vllm/bin/python")
+    assert [request.python for request in requests] == [None, "/opt/vllm/bin/python"]
+
+
+@pytest.mark.parametrize(
+    ("when", "options"),
+    [
+        (None, {"defect": "weakest-dropped"}),
+        ("min_p+top_k", {"defect": "weakest-dropped", "when": "top_k+min_p"}),
+    ],
+)
+def test_a_defect_is_planted_in_builtin_alone(when: str | None, options: dict[str, str]) -> None:
+    """Without a name it means builtin, and filters are put in their order."""
+    (request,) = choose([], defect="weakest-dropped", when=when)
+    assert request.name == "builtin"
+    assert request.options == options
+    assert (request.device, request.timeout_s) == ("cpu", 9.0)
