@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from sampler_audit import verdict, version
 from sampler_audit.combinations import combine_cells
 from sampler_audit.draws import Target, TargetInfo
-from sampler_audit.errors import TargetError, TargetUnavailable
+from sampler_audit.errors import TargetError
 from sampler_audit.evidence import build_alternatives, cover, log_e_of_run
 from sampler_audit.examine import Examined, examine
-from sampler_audit.known import KnownFault, sort_known
+from sampler_audit.known import KnownFault, mark_known
 from sampler_audit.plan import AuditPlan, Gate, build_plan
-from sampler_audit.results import AuditReport, CellResult, Outcome, TargetReport
+from sampler_audit.results import AuditReport, CellResult, TargetReport
 from sampler_audit.targets import Device, open_target
 from sampler_scenarios.cells import Cell
 from sampler_scenarios.rows import kind_of
@@ -29,7 +29,7 @@ _THREADS = os.cpu_count() or 1
 """Cells in flight: one for each core, as there are workers."""
 
 _MOST_ERRORS = 3
-"""Workers that die in a row before the engine counts as impossible to audit."""
+"""Cells that raise before any other has an answer, after which the engine is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ def run_audit(
             with _opened(request) as target:
                 report, interrupted = _audit_target(settings, request, target, progress)
                 reports.append(report)
-        except TargetUnavailable as exc:
+        except TargetError as exc:
             unavailable.append((request.name, str(exc)))
         except KeyboardInterrupt:
             interrupted = True
@@ -178,11 +178,11 @@ def _audit_target(
         else replace(c, ladder=())
         for c in cells
     )
-    known, gone, counted = sort_known(settings.known, target.info.name, cells)
+    cells, known, gone = mark_known(settings.known, target.info.name, cells)
     log_e = log_e_of_run(examined, alternatives)
     full = settings.only is None and not interrupted
     covered = cover(alternatives, plan) if full else ()
-    outcome, reason = verdict.decide(counted, log_e, covered, plan, complete=full)
+    outcome, reason = verdict.decide(cells, log_e, covered, plan, complete=full)
     return TargetReport(
         info=target.info,
         outcome=outcome,
@@ -217,6 +217,8 @@ def _examine_all(
                 _collect(future, cell, done, errors)
                 largest = max(largest, _cell_log_e(done.get(cell)))
             progress(Progress(target.info.name, len(done), len(plan.cells), largest))
+            if len(errors) >= _MOST_ERRORS and not done:
+                break
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -236,15 +238,12 @@ def _collect(
     try:
         done[cell] = future.result()
     except TargetError as exc:
-        outcome: Outcome = "error"
         errors.append(
             CellResult(
                 cell=cell.id,
                 combo=cell.combo,
                 row_kind=kind_of(cell.row),
-                outcome=outcome,
+                outcome="error",
                 reason=f"{type(exc).__name__}: {exc}",
             )
         )
-        if len(errors) >= _MOST_ERRORS and not done:
-            raise

@@ -28,7 +28,7 @@ def combine_cells(
         for combo in ordered
     }
     adjusted = holm([chi[combo].pvalue for combo in ordered])
-    failing = {combo for combo in ordered if any(c.outcome == "fail" for c in by_combo[combo])}
+    failing = {combo for combo in ordered if any(c.counts_as_failed for c in by_combo[combo])}
     return tuple(
         replace(
             _combo_result(combo, by_combo[combo], chi[combo], failing),
@@ -43,6 +43,7 @@ def _combo_result(
     combo: Combo, cells: Sequence[CellResult], chi: ChiSquareResult, failing: set[Combo]
 ) -> ComboResult:
     failed = [c for c in cells if c.outcome == "fail"]
+    counted = [c for c in failed if c.counts_as_failed]
     kinds: dict[str, int] = defaultdict(int)
     for cell in failed:
         kinds[cell.row_kind] += 1
@@ -59,7 +60,7 @@ def _combo_result(
         pvalue=chi.pvalue,
         log_e=float(log_mean_exp(np.array([h.log_e for h in drawn]))) if drawn else 0.0,
         minimal=combo in failing and not any(set(o) < set(combo) for o in failing),
-        worst=max(failed, key=_badness).cell if failed else "",
+        worst=max(counted, key=_badness).cell if counted else "",
         row_kinds=tuple(sorted(kinds.items(), key=lambda item: (-item[1], item[0]))),
     )
 

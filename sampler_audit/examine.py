@@ -13,7 +13,7 @@ from sampler_audit.checks import histogram, kept_set, no_effect, noise, seeds, s
 from sampler_audit.draws import Target
 from sampler_audit.plan import AuditPlan, draw_seeds, project
 from sampler_audit.results import CellResult, CheckResult, LadderStep, Outcome
-from sampler_reference.conventions import CONVENTIONS, Conventions, refusal
+from sampler_reference.conventions import CONVENTIONS, Conventions, effective_temperature, refusal
 from sampler_reference.distribution import Distribution, reference_distribution, scaled
 from sampler_scenarios.batches import Batch, build_batch
 from sampler_scenarios.cells import Cell
@@ -72,7 +72,7 @@ def examine(cell: Cell, target: Target, plan: AuditPlan) -> Examined:
 def _never_reached(params: SamplingParams, target: Target, conventions: Conventions) -> str | None:
     if target.info.draws:
         return None
-    if params.temperature < conventions.greedy_below or params.temperature == 0:
+    if effective_temperature(params.temperature, conventions) == 0:
         return "a greedy request never reaches the top_k/top_p code"
     if params.top_k <= 0 and params.top_p >= 1:
         return "without top_k and top_p nothing reaches the engine's code"
@@ -87,11 +87,9 @@ def _scaled_and_cut(batch: Batch, conventions: Conventions) -> Batch:
     logits = np.empty_like(batch.logits)
     params = []
     for i, row_params in enumerate(batch.params):
-        temperature = row_params.temperature
-        greedy = temperature == 0 or temperature < conventions.greedy_below
-        raised = max(temperature, conventions.temperature_floor)
-        logits[i] = _divided(batch.logits[i], 1.0 if greedy else raised)
-        if greedy:
+        temperature = effective_temperature(row_params.temperature, conventions)
+        logits[i] = _divided(batch.logits[i], temperature or 1.0)
+        if temperature == 0:
             params.append(SamplingParams())
             continue
         if row_params.min_p > 0:
@@ -126,9 +124,7 @@ def _examine_batch(
     kept, judged = kept_set.judge(
         mask, logits, params, conventions, mass_error=info.mass_error, gates=gates
     )
-    distribution = reference_distribution(
-        logits, params, conventions, mass_error=max(info.mass_error, _band_of(kept.verdict))
-    )
+    distribution = reference_distribution(logits, params, conventions, mass_error=info.mass_error)
     steps: tuple[LadderStep, ...] = ()
     if kept.verdict == "FAIL":
         steps = kept_set.ladder(mask, distribution.probs, logits, judged)
@@ -143,11 +139,6 @@ def _examine_batch(
     )
     examined = replace(examined, result=replace(examined.result, kept=kept, ladder=steps))
     return _examine_draws(examined, batch, target, plan) if info.draws else examined
-
-
-def _band_of(verdict: str) -> float:
-    """Only a kept set that is itself in the band widens the classes of the histogram."""
-    return 0.0 if verdict != "BAND" else 2.0**-20
 
 
 def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) -> Examined:
@@ -216,13 +207,17 @@ def _probe(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) ->
     checks = [seeds.check_equal(seeded), seeds.check_independent(seeded)]
     z = np.where(
         distribution.kept,
-        scaled(_row(examined), examined.cell.params.temperature).astype(np.float64),
+        scaled(_row(examined), _temperature(examined)).astype(np.float64),
         -np.inf,
     )
     by_kernel = target.draw(batch, drawn, positions, kernel=True)
     for source, tokens in (("bulk", seeded.in_batch), ("kernel", by_kernel)):
         checks.append(noise.check(tokens, z, drawn, positions, source=source))
     return checks
+
+
+def _temperature(examined: Examined) -> float:
+    return effective_temperature(examined.cell.params.temperature, examined.conventions)
 
 
 def _seeded_draws(

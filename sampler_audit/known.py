@@ -6,7 +6,7 @@ They turn a 1 into a 0 only through an explicit ``--known FILE``, and a run says
 import fnmatch
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sampler_audit.errors import UsageError
@@ -43,23 +43,23 @@ def _entry(path: Path, raw: object) -> KnownFault:
     return KnownFault(id=fields["id"], reason=fields["reason"], link=fields["link"])
 
 
-def sort_known(
+def mark_known(
     known: Sequence[KnownFault], target: str, cells: Sequence[CellResult]
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[CellResult, ...]]:
-    """Lines on the known faults that are there, on those that are gone, and the cells that count.
+) -> tuple[tuple[CellResult, ...], tuple[str, ...], tuple[str, ...]]:
+    """The cells, with the fault that a failing one is; lines on faults that are there and gone.
 
     An entry is gone when cells that it names were tried and none of them fails.
     """
     there, gone = [], []
-    excused: set[str] = set()
+    excused: dict[str, str] = {}
     for fault in known:
         named = [c for c in cells if fnmatch.fnmatchcase(f"{target}:{c.cell}", fault.id)]
         failing = [c.cell for c in named if c.outcome == "fail"]
         line = f"{fault.id}: {fault.reason} ({fault.link})"
         if failing:
             there.append(f"{line}: {len(failing)} cells")
-            excused.update(failing)
+            excused.update(dict.fromkeys(failing, f"{fault.reason} ({fault.link})"))
         elif named:
             gone.append(line)
-    counted = tuple(c for c in cells if c.cell not in excused)
-    return tuple(there), tuple(gone), counted
+    marked = tuple(replace(c, known=excused.get(c.cell, "")) for c in cells)
+    return marked, tuple(there), tuple(gone)

@@ -110,6 +110,11 @@ class CellResult:
     repeat: str = ""
     known: str = ""
 
+    @property
+    def counts_as_failed(self) -> bool:
+        """Whether it is wrong, and not in a way that is known."""
+        return self.outcome == "fail" and not self.known
+
 
 @dataclass(frozen=True, kw_only=True)
 class ComboResult:

@@ -51,13 +51,11 @@ def decide(
     *,
     complete: bool,
 ) -> tuple[Outcome, str]:
-    """The outcome of a target and its reason; ``complete`` is false for single cells.
-
-    ``cells`` leaves out those whose fault is known.
-    """
-    failed = [c for c in cells if c.outcome == "fail"]
+    """The outcome of a target and its reason; ``complete`` is false for single cells."""
+    failed = [c for c in cells if c.counts_as_failed]
     if failed:
-        return "fail", f"{len(failed)} of {len(cells)} cells are wrong"
+        wrong = "cell is" if len(failed) == 1 else "cells are"
+        return "fail", f"{len(failed)} of {len(cells)} {wrong} wrong"
     if plan.gate == "e-value" and log_e_run >= math.log(1 / plan.alpha):
         return "fail", "the draws of the run as a whole do not follow the reference"
     errors = [c for c in cells if c.outcome == "error"]
@@ -83,10 +81,10 @@ def _proved(
         first = missing[0]
         return (
             "inconclusive",
-            f"{len(missing)} of {len(coverage)} planted defects might be missed, as "
-            f"{first.defect}: {first.cure}",
+            f"{len(missing)} of {len(coverage)} pairs of a planted defect and the filters that "
+            f"must be on might be missed, as {first.defect}: {first.cure}",
         )
-    return "pass", f"all {len(coverage)} planted defects of the list would have been found"
+    return "pass", "every planted defect of the list would have been found"
 
 
 def fitting_conventions(examined: Sequence[Examined], info: TargetInfo) -> tuple[str, ...]:

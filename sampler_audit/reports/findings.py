@@ -44,7 +44,7 @@ def findings(target: TargetReport) -> tuple[Finding, ...]:
     Known faults are no findings.
     """
     cells = {cell.cell: cell for cell in target.cells}
-    minimal = [combo for combo in target.combos if combo.minimal and not known_only(combo, target)]
+    minimal = [combo for combo in target.combos if combo.minimal]
     minimal.sort(key=lambda combo: len(combo.combo))
     return tuple(_finding(combo, target, cells.get(combo.worst)) for combo in minimal)
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from sampler_audit.errors import UsageError
-from sampler_audit.known import KnownFault, read_known, sort_known
+from sampler_audit.known import KnownFault, mark_known, read_known
 from sampler_audit.results import CellResult, Outcome
 
 FAULT = KnownFault(id="vllm:finite-*", reason="loses the lowest", link="https://example.org/1")
@@ -15,24 +15,24 @@ def cell(name: str, outcome: Outcome) -> CellResult:
 
 
 def test_a_known_fault_does_not_count() -> None:
-    """It is told, and its cells are left out of the verdict."""
+    """It is told, and its cells are marked."""
     cells = (cell("finite-3@9/x", "fail"), cell("dense@9/x", "fail"))
-    there, gone, counted = sort_known([FAULT], "vllm", cells)
+    marked, there, gone = mark_known([FAULT], "vllm", cells)
     assert there == ("vllm:finite-*: loses the lowest (https://example.org/1): 1 cells",)
     assert gone == ()
-    assert [c.cell for c in counted] == ["dense@9/x"]
+    assert [c.cell for c in marked if c.counts_as_failed] == ["dense@9/x"]
 
 
 def test_a_known_fault_that_is_gone_is_told() -> None:
     """Its cells were tried and pass."""
-    there, gone, counted = sort_known([FAULT], "vllm", (cell("finite-3@9/x", "pass"),))
-    assert (there, len(gone), len(counted)) == ((), 1, 1)
+    marked, there, gone = mark_known([FAULT], "vllm", (cell("finite-3@9/x", "pass"),))
+    assert (marked[0].known, there, len(gone)) == ("", (), 1)
 
 
 def test_a_known_fault_of_another_target_excuses_nothing() -> None:
     """The id begins with the target."""
-    there, gone, counted = sort_known([FAULT], "builtin", (cell("finite-3@9/x", "fail"),))
-    assert (there, gone, len(counted)) == ((), (), 1)
+    marked, there, gone = mark_known([FAULT], "builtin", (cell("finite-3@9/x", "fail"),))
+    assert (marked[0].counts_as_failed, there, gone) == (True, (), ())
 
 
 def test_reads_a_file(tmp_path: Path) -> None:

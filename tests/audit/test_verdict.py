@@ -131,6 +131,13 @@ def test_the_minimal_failing_combination_and_the_way_out() -> None:
     assert combos[triple].worst == f"{row}/top_k-top_p-min_p/batch=alone"
 
 
+def test_a_known_fault_makes_no_combination_minimal() -> None:
+    """Nor does it stand as the worst cell."""
+    known = one_cell(cell="a/k/batch=alone", combo=("top_k",), outcome="fail", known="why (link)")
+    (combo,) = combine_cells([known], [])
+    assert (combo.n_failed, combo.minimal, combo.worst) == (1, False, "")
+
+
 def test_fitting_conventions_are_those_that_allow_every_kept_set(
     make_target: MakeTarget,
 ) -> None:

@@ -56,12 +56,6 @@ def test_a_finding_holds_row_loss_odds_and_what_to_do(vllm: TargetReport) -> Non
     assert finding.workaround == "top_k+top_p, top_k+min_p, top_p+min_p"
 
 
-def test_known_faults_are_no_findings(vllm: TargetReport) -> None:
-    """Every failing cell of the triple is known."""
-    cells = [replace(c, known="seen" if c.outcome == "fail" else "") for c in vllm.cells]
-    assert findings(replace(vllm, cells=tuple(cells))) == ()
-
-
 def test_a_check_that_fails_is_a_fact_and_one_that_passes_is_not(vllm: TargetReport) -> None:
     """A cell whose kept set and histogram are right."""
     checks = (
