@@ -20,6 +20,8 @@ from sampler_audit.draws import Target
 from sampler_audit.errors import UsageError
 from sampler_audit.targets._pool import WorkerSpec, WorkerTarget
 
+Device = Literal["auto", "cpu", "cuda"]
+
 FUNCTION = "module:attr"
 """How anybody's function is spelt as a target; the engine file is function.py."""
 
@@ -45,7 +47,7 @@ def open_target(
     name: str,
     *,
     python: str | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Device = "auto",
     options: Mapping[str, str] | None = None,
     workers: int | None = None,
     timeout_s: float = 600.0,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Params = Mapping[str, NDArray[Any]]
 
 
-class Unavailable(ImportError):  # noqa: N818 - an ImportError by nature, named for what it says
+class Unavailable(ImportError):
     """The engine, or the hardware that was asked for, is not here; the message is complete."""
 
 

@@ -63,13 +63,13 @@ def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], dict[str, NDArray[Any
     return header, arrays
 
 
-def _header(text: bytes) -> dict[str, Any]:
+def _header(text: bytearray) -> dict[str, Any]:
     try:
         header = json.loads(text)
     except ValueError as error:
-        raise FrameError(f"the header is not JSON: {text[:80]!r}") from error
+        raise FrameError(f"the header is not JSON: {bytes(text[:80])!r}") from error
     if not isinstance(header, dict) or not isinstance(header.get("arrays"), list):
-        raise FrameError(f"the header describes no arrays: {text[:80]!r}")
+        raise FrameError(f"the header describes no arrays: {bytes(text[:80])!r}")
     return header
 
 

@@ -3,8 +3,9 @@
 Knows processes and arrays; what an engine is, is in its own file.
 """
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from queue import LifoQueue
@@ -12,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sampler_scenarios.batches import Batch
 
 from sampler_audit.draws import TargetInfo
 from sampler_audit.errors import (
@@ -22,6 +22,7 @@ from sampler_audit.errors import (
     TargetUnavailable,
 )
 from sampler_audit.targets._process import Reply, WorkerProcess
+from sampler_scenarios.batches import Batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,7 @@ class WorkerTarget:
         self._n_threads = max(1, (os.cpu_count() or 1) // n_workers)
         self._n_workers = n_workers
         self._idle: LifoQueue[WorkerProcess | None] = LifoQueue()
+        self._busy: set[WorkerProcess] = set()
         for _ in range(n_workers - 1):
             self._idle.put(None)
         first, fields = self._start()
@@ -91,10 +93,12 @@ class WorkerTarget:
         return self._result(header, arrays, "int64", seeds.shape)
 
     def close(self) -> None:
-        """End all workers; waits for those that are in use."""
+        """End all workers; a call that is still waiting for one fails."""
+        for worker in tuple(self._busy):
+            worker.kill()
         for _ in range(self._n_workers):
-            if (worker := self._idle.get()) is not None:
-                worker.close()
+            if (idle := self._idle.get()) is not None:
+                idle.close()
 
     def _result(
         self,
@@ -103,27 +107,34 @@ class WorkerTarget:
         dtype: str,
         shape: tuple[int, ...],
     ) -> NDArray[Any]:
-        worker = self._idle.get()
-        kept: WorkerProcess | None = None
-        try:
-            worker = worker or self._start()[0]
-            answer = self._ask(worker, header, arrays)
-            kept = worker
-        except (TargetRaised, TargetUnavailable):
-            kept = worker
-            raise
-        finally:
-            if kept is None and worker is not None:
-                worker.kill()
-                worker.close()
-            self._idle.put(kept)
-        result = answer[1].get("result")
+        with self._worker() as worker:
+            result = self._ask(worker, header, arrays)[1].get("result")
         if result is None or result.dtype != dtype or result.shape != shape:
             got = "nothing" if result is None else f"{result.dtype} {list(result.shape)}"
             raise TargetProtocolError(
                 f"{self._spec.name} answered {got} where {dtype} {list(shape)} was expected"
             )
         return result
+
+    @contextlib.contextmanager
+    def _worker(self) -> Iterator[WorkerProcess]:
+        """A worker for one request; another takes its place unless it has answered."""
+        worker = self._idle.get()
+        try:
+            worker = worker or self._start()[0]
+            self._busy.add(worker)
+            yield worker
+        except BaseException as error:
+            if worker is not None and not isinstance(error, TargetRaised | TargetUnavailable):
+                self._busy.discard(worker)
+                worker.kill()
+                worker.close()
+                worker = None
+            raise
+        finally:
+            if worker is not None:
+                self._busy.discard(worker)
+            self._idle.put(worker)
 
     def _start(self) -> tuple[WorkerProcess, dict[str, Any]]:
         spec = self._spec

@@ -27,6 +27,7 @@ from sampler_audit_worker import _worker
 _worker.main()
 """
 _STDERR_LINES = 5
+_STDERR_BYTES = 1 << 16
 _CLOSE_S = 5.0
 
 Reply = tuple[dict[str, Any], dict[str, NDArray[Any]]]
@@ -88,7 +89,7 @@ class WorkerProcess:
         raise TargetProtocolError(self._ending())
 
     def close(self) -> None:
-        """End the process: at once if it was told nothing, by force if it does not listen."""
+        """End the process, by force if it does not end when its input does."""
         with contextlib.suppress(BrokenPipeError):
             self._requests.close()
         try:
@@ -106,8 +107,10 @@ class WorkerProcess:
 
     def stderr_tail(self) -> str:
         """The last lines that it, or the engine, wrote to standard error or output."""
-        self._stderr.seek(0)
-        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        file = self._stderr.fileno()
+        start = max(0, os.fstat(file).st_size - _STDERR_BYTES)
+        # Not seek and read: the offset is shared with the child, which writes there.
+        lines = os.pread(file, _STDERR_BYTES, start).decode(errors="replace").strip().splitlines()
         return "\n".join(lines[-_STDERR_LINES:])
 
     @contextlib.contextmanager
@@ -120,6 +123,7 @@ class WorkerProcess:
             self.kill()
 
         timer = threading.Timer(timeout_s, expire)
+        timer.daemon = True
         timer.start()
         try:
             yield expired

@@ -1,0 +1,73 @@
+"""From logits to tokens: temperature, min_p, top_k, top_p, draw. Knows kernels, not requests."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+
+import sampler_kernels as kernels
+from sampler_scenarios.params import SamplingParams
+
+Path = Literal["kernel", "twin"]
+Ties = Literal["by_id", "keep_all"]
+
+
+class Sampler:
+    """A batched sampler without state: what it returns depends on its arguments alone.
+
+    ``path`` chooses the Triton kernels or their torch twins, which agree bit for bit.
+    """
+
+    def __init__(self, path: Path) -> None:
+        on_kernels = path == "kernel"
+        self._temperature = (
+            kernels.apply_temperature if on_kernels else kernels.apply_temperature_torch
+        )
+        self._filters = kernels.apply_filters if on_kernels else kernels.apply_filters_torch
+        self._race = kernels.gumbel_draw if on_kernels else kernels.gumbel_draw_torch
+
+    def filter(self, logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
+        """What the draw works on: logits over temperature, -inf where filtered out.
+
+        float32 ``[batch, vocab_size]``, in and out, one SamplingParams a row. Temperature 0 (as
+        float32) is greedy: the largest logit with the lowest id, whatever the filters say.
+        """
+        return self._filter(logits, params, "by_id")
+
+    def draw(
+        self,
+        logits: torch.Tensor,
+        params: Sequence[SamplingParams],
+        index: int,
+        seeds: torch.Tensor,
+        positions: torch.Tensor,
+    ) -> torch.Tensor:
+        """One token of row ``index`` for every (seed, position), ``[n]`` int64; -1 if all masked.
+
+        ``seeds`` and ``positions`` are int64 ``[n]``.
+        """
+        return self._draw_row(self.filter(logits, params)[index], params[index], seeds, positions)
+
+    def _filter(
+        self, logits: torch.Tensor, params: Sequence[SamplingParams], ties: Ties
+    ) -> torch.Tensor:
+        def column(value: Callable[[SamplingParams], float], dtype: torch.dtype) -> torch.Tensor:
+            return torch.tensor([value(p) for p in params], dtype=dtype, device=logits.device)
+
+        temperature = column(lambda p: p.temperature, torch.float32)
+        greedy = temperature == 0
+        # Greedy is the top 1 of the undivided logits with ties to the lowest id.
+        k = column(lambda p: p.top_k, torch.int64).masked_fill(greedy, 1)
+        p = column(lambda p: p.top_p, torch.float32).masked_fill(greedy, 1)
+        min_p = column(lambda p: p.min_p, torch.float32).masked_fill(greedy, 0)
+        scaled = self._temperature(logits, temperature)
+        return self._filters(scaled, top_k=k, top_p=p, min_p=min_p, ties=ties).logits
+
+    def _draw_row(
+        self,
+        row: torch.Tensor,
+        params: SamplingParams,  # noqa: ARG002 - planted defects look at it
+        seeds: torch.Tensor,
+        positions: torch.Tensor,
+    ) -> torch.Tensor:
+        return self._race(row[None], seeds, positions, torch.zeros_like(seeds))

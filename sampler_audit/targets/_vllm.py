@@ -1,0 +1,140 @@
+"""vLLM on a machine without a GPU: its real kernels under Triton's interpreter, as CUDA runs them.
+
+Nothing of vLLM is edited on disk, and the choices between its paths stay its own host code's: it
+is shown CPU memory under a CUDA label. Runs in the interpreter under audit: nothing of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import types
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from ._engine import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import torch
+
+OPS = "vllm.v1.sample.ops"
+
+COMPUTE_UNITS = 1
+"""Streaming multiprocessors that vLLM is told of. It then gives a row of the split pipeline one
+slice, as full batches of 64 rows get it on GPUs of up to 127 of them; more slices cost the
+interpreter as many times more."""
+
+
+class _Ranged(int):
+    """A loop index with the method that compiled loop indices have."""
+
+    def to(self, _dtype: object) -> _Ranged:
+        return self
+
+
+def vllm_version() -> str:
+    """``0.32.0`` of whatever distribution brings the package.
+
+    Raises:
+        ImportError: there is none.
+    """
+    return str(importlib.import_module("vllm").__version__)
+
+
+def choose_interpreter() -> None:
+    """Have Triton interpreted in this process, and vLLM enable it; before vLLM is imported."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    _offer_drivers()
+    _mend_interpreter()
+
+
+def import_as_on_cuda(name: str) -> ModuleType:
+    """Import a module of OPS; the host code of all that it uses there then decides as on CUDA.
+
+    Raises:
+        Unavailable: vLLM does not enable Triton.
+    """
+    module = importlib.import_module(f"{OPS}.{name}")
+    if not importlib.import_module("vllm.triton_utils").HAS_TRITON:
+        raise Unavailable(f"vllm {vllm_version()} does not enable Triton in this environment")
+    for used in (m for key, m in sys.modules.items() if key.startswith(f"{OPS}.topk_topp")):
+        if hasattr(used, "current_platform"):
+            vars(used)["current_platform"] = _CudaPlatform(used.current_platform)
+        if hasattr(used, "num_compute_units"):
+            vars(used)["num_compute_units"] = lambda *_: COMPUTE_UNITS
+    return module
+
+
+def labelled_cuda(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, which says that it is on ``cuda:0`` and stays in CPU memory."""
+    import torch
+
+    label = property(lambda _: torch.device("cuda", 0))
+    labelled: torch.Tensor = tensor.as_subclass(
+        type("Labelled", (torch.Tensor,), {"device": label})
+    )
+    return labelled
+
+
+class _CudaPlatform:
+    """vLLM's platform object, but on CUDA."""
+
+    def __init__(self, platform: object) -> None:
+        self._platform = platform
+
+    def __getattr__(self, name: str) -> Any:
+        answers = {"is_cuda": True, "is_cuda_alike": True, "is_cpu": False, "is_rocm": False}
+        if name in answers:
+            return lambda: answers[name]
+        return getattr(self._platform, name)
+
+
+def _offer_drivers() -> None:
+    """Make vLLM enable Triton: one driver is active, and CPU builds find one called cpu."""
+    backends = importlib.import_module("triton.backends").backends
+    for name, active in (("cpu", False), ("interpreter", True)):
+        driver = SimpleNamespace(is_active=lambda _active=active: _active)
+        backends.setdefault(name, SimpleNamespace(driver=driver, compiler=None))
+
+
+def _mend_interpreter() -> None:
+    """Two things about Triton's interpreter, in memory.
+
+    ``tl.range`` yields plain ints, which lack the ``.to`` of the compiler's loop indices. And every
+    call of a device function patches the whole language again, which takes most of the time; once
+    in a launch is enough.
+    """
+    interpreter = importlib.import_module("triton.runtime.interpreter")
+    language = importlib.import_module("triton.language")
+    patch_language = interpreter._patch_lang
+    patched: set[int] = set()
+
+    def patch(function: types.FunctionType) -> object:
+        if id(function.__globals__) in patched:
+            return None
+        scope = patch_language(function)
+        held = [id(value) for value in function.__globals__.values()]
+        for module in (m for m in (language, language.core) if id(m) in held):
+            set_attribute = getattr(scope, "set_attr", setattr)
+            set_attribute(module, "range", _castable(module.range))
+        if hasattr(scope, "restore"):
+            patched.add(id(function.__globals__))
+            scope.restore = _then(scope.restore, patched.clear)
+        return scope
+
+    vars(interpreter)["_patch_lang"] = patch
+
+
+def _castable(plain: Callable[..., Iterator[int]]) -> Callable[..., Iterator[int]]:
+    return lambda *args, **kwargs: map(_Ranged, plain(*args, **kwargs))
+
+
+def _then(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def both() -> None:
+        first()
+        second()
+
+    return both

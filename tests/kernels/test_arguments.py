@@ -1,0 +1,97 @@
+"""What the wrappers refuse, and what they say."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from sampler_kernels import _arguments as arguments
+from sampler_kernels import apply_filters, apply_filters_torch, apply_temperature, gumbel_draw
+
+LOGITS = torch.zeros(2, 8)
+ONE, TWO = torch.zeros(1, dtype=torch.int64), torch.zeros(2, dtype=torch.int64)
+
+REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "dtype": (lambda: apply_filters(LOGITS.double()), TypeError, r"float64; .*logits\.float\(\)"),
+    "one row": (lambda: apply_filters(LOGITS[0]), ValueError, r"shape \(8,\); .*logits\[None, :\]"),
+    "no tokens": (lambda: apply_filters(LOGITS[:, :0]), ValueError, "vocabulary of 0; 1 to 262144"),
+    "too many tokens": (
+        lambda: apply_filters(torch.zeros(1, 262145)),
+        ValueError,
+        "vocabulary of 262145; .*fixed-point",
+    ),
+    "k of another batch": (
+        lambda: apply_filters(LOGITS, top_k=ONE),
+        ValueError,
+        r"top_k has shape \(1,\); \[2\].*expand\(2\)",
+    ),
+    "k of floats": (
+        lambda: apply_filters(LOGITS, top_k=torch.zeros(2)),
+        TypeError,
+        "top_k is torch.float32; a tensor of int64 or int32",
+    ),
+    "p of doubles": (
+        lambda: apply_filters_torch(LOGITS, top_p=torch.zeros(2).double()),
+        TypeError,
+        "top_p is torch.float64; a tensor of float32",
+    ),
+    "another device": (
+        lambda: apply_filters(LOGITS, top_k=TWO.to("meta")),
+        ValueError,
+        r"top_k is on meta but logits are on cpu; .*top_k\.to",
+    ),
+    "tile": (
+        lambda: apply_filters(LOGITS, block_size=100),
+        ValueError,
+        "block_size is 100; a power",
+    ),
+    "seeds": (
+        lambda: gumbel_draw(LOGITS, TWO.int(), TWO),
+        TypeError,
+        "seeds is torch.int32; a tensor of int64",
+    ),
+    "rows": (
+        lambda: gumbel_draw(LOGITS, TWO, TWO, ONE),
+        ValueError,
+        r"seeds has shape \(2,\); \[1\]",
+    ),
+    "temperature": (
+        lambda: apply_temperature(LOGITS, torch.tensor(1.0)),
+        ValueError,
+        r"temperature has shape \(\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(call: Callable[[], object], error: type[Exception], message: str) -> None:
+    """The message says what was given, what is allowed, and what to do."""
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_unknown_choices_are_refused() -> None:
+    """A tie policy or path that does not exist names those that do."""
+    with pytest.raises(ValueError, match="'by_id' and 'keep_all'"):
+        apply_filters(LOGITS, ties="random")  # type: ignore[arg-type]  # the error under test
+    with pytest.raises(ValueError, match="'auto' and 'radix'"):
+        apply_filters(LOGITS, path="sort")  # type: ignore[arg-type]  # the error under test
+
+
+def test_numbers_are_not_tensors() -> None:
+    """A Python number where a tensor belongs is refused with the call that makes the tensor."""
+    with pytest.raises(TypeError, match=r"top_k is int; .*torch\.full\(\(2,\), value"):
+        apply_filters(LOGITS, top_k=5)  # type: ignore[arg-type]  # the error under test
+
+
+def test_cpu_tensors_need_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where kernels are compiled, a CPU tensor is refused before Triton sees it."""
+    monkeypatch.setattr(arguments, "INTERPRETED", False)
+    with pytest.raises(ValueError, match="on the CPU but kernels are compiled"):
+        apply_filters(LOGITS)
+
+
+def test_int32_top_k_is_taken() -> None:
+    """Engines keep top_k as int32."""
+    result = apply_filters(LOGITS, top_k=torch.tensor([3, 1], dtype=torch.int32))
+    assert result.n_kept.tolist() == [3, 1]

@@ -1,0 +1,140 @@
+"""What may not change a kept set or a token: tile, batch, place in it, stride, reading back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypedDict
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from sampler_kernels import apply_filters, apply_temperature, gumbel_draw
+from sampler_kernels.top_k_top_p import Path
+
+HardRows = Callable[[int], dict[str, NDArray[np.float32]]]
+
+
+class Filters(TypedDict):
+    """Settings of each row."""
+
+    top_k: torch.Tensor
+    top_p: torch.Tensor
+    min_p: torch.Tensor
+
+
+@pytest.fixture
+def logits(hard_rows: HardRows) -> torch.Tensor:
+    """Six kinds of rows, [6, 1000]."""
+    kinds = ("dense", "constant", "ties at the edge", "half masked", "flat", "all masked")
+    return torch.tensor(np.stack([hard_rows(1000)[kind] for kind in kinds]))
+
+
+@pytest.fixture
+def filters() -> Filters:
+    """A different setting for each of six rows."""
+    return {
+        "top_k": torch.tensor([50, 0, 7, 0, 400, 3]),
+        "top_p": torch.tensor([0.9, 0.5, 1.0, 0.99, 0.7, 0.9]),
+        "min_p": torch.tensor([0.0, 0.0, 0.1, 0.01, 0.0, 0.0]),
+    }
+
+
+def _chosen(filters: Filters, rows: torch.Tensor | slice) -> Filters:
+    return {
+        "top_k": filters["top_k"][rows],
+        "top_p": filters["top_p"][rows],
+        "min_p": filters["min_p"][rows],
+    }
+
+
+@pytest.mark.parametrize("path", ["auto", "radix"])
+@pytest.mark.parametrize("block_size", [128, 512, 4096])
+def test_tile_size(block_size: int, path: Path, logits: torch.Tensor, filters: Filters) -> None:
+    """Kept sets and tokens are the same with every tile."""
+    default = apply_filters(logits, **filters)
+    other = apply_filters(logits, **filters, path=path, block_size=block_size)
+    assert torch.equal(default.logits, other.logits)
+    seeds = torch.arange(6)
+    tokens = gumbel_draw(other.logits, seeds, seeds, block_size=block_size)
+    assert torch.equal(tokens, gumbel_draw(default.logits, seeds, seeds))
+
+
+@pytest.mark.parametrize("path", ["auto", "radix"])
+def test_batch_order(path: Path, logits: torch.Tensor, filters: Filters) -> None:
+    """A permuted batch is permuted, with the settings that belong to each row."""
+    order = torch.tensor([3, 5, 0, 2, 1, 4])
+    whole = apply_filters(logits, **filters, path=path).logits
+    permuted = apply_filters(logits[order], **_chosen(filters, order), path=path)
+    assert torch.equal(permuted.logits, whole[order])
+    alone = apply_filters(logits[2:3], **_chosen(filters, slice(2, 3)), path=path)
+    assert torch.equal(alone.logits, whole[2:3])
+
+
+@pytest.mark.parametrize("path", ["auto", "radix"])
+@pytest.mark.parametrize("layout", ["padded", "every second row", "transposed", "one row expanded"])
+def test_strides(layout: str, path: Path, logits: torch.Tensor) -> None:
+    """Rows are found by their stride, and the memory between them is neither read nor written."""
+    vocab_size = logits.shape[1]
+    padded = torch.full((6, vocab_size + 6), 1e30)
+    padded[:, :vocab_size] = logits
+    view = {
+        "padded": padded[:, :vocab_size],
+        "every second row": logits[::2],
+        "transposed": logits.T.contiguous().T,
+        "one row expanded": logits[:1].expand(6, vocab_size),
+    }[layout]
+    n = len(view)
+    top_p, temperature, seeds = torch.full((n,), 0.9), torch.full((n,), 0.7), torch.arange(n)
+    dense = view.clone(memory_format=torch.contiguous_format)
+    kept = apply_filters(dense, top_p=top_p, path=path).logits
+    assert torch.equal(apply_filters(view, top_p=top_p, path=path).logits, kept)
+    assert torch.equal(apply_temperature(view, temperature), apply_temperature(dense, temperature))
+    assert torch.equal(gumbel_draw(view, seeds, seeds), gumbel_draw(dense, seeds, seeds))
+    assert (padded[:, vocab_size:] == 1e30).all()
+
+
+@contextmanager
+def _nothing_is_read_back() -> Iterator[None]:
+    """Raises where a tensor's value, or how many of them are nonzero, would come to the host."""
+    forbidden = ("_local_scalar_dense", "nonzero", "equal", "_unique2")
+
+    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        def __torch_dispatch__(
+            self,
+            func: Callable[..., object],
+            types: object,
+            args: tuple[object, ...] = (),
+            kwargs: dict[str, object] | None = None,
+        ) -> object:
+            if str(func).split(".")[1] in forbidden:
+                raise AssertionError(f"{func} waits for the device")
+            return func(*args, **(kwargs or {}))
+
+    with Watch():  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        yield
+
+
+def test_no_device_value_is_read_back(
+    monkeypatch: pytest.MonkeyPatch, logits: torch.Tensor, filters: Filters
+) -> None:
+    """The wrappers decide everything from shapes: only kernels look at values."""
+    launched = []
+    for module in ("_rows", "_compact", "_radix", "top_k_top_p", "temperature", "gumbel"):
+        monkeypatch.setattr(
+            f"sampler_kernels.{module}.launch", lambda kernel, *_, **__: launched.append(kernel)
+        )
+    with _nothing_is_read_back():
+        apply_filters(logits, **filters)
+        apply_temperature(logits, filters["top_p"])
+        gumbel_draw(logits, filters["top_k"], filters["top_k"])
+    assert len(launched) == 8
+
+
+def test_reading_back_is_noticed() -> None:
+    """The watch of the test above sees ``item``, ``nonzero`` and a branch on a tensor."""
+    values = torch.ones(2)
+    for read in (lambda: values[0].item(), lambda: values.nonzero(), lambda: bool(values[0] > 0)):
+        with _nothing_is_read_back(), pytest.raises(AssertionError, match="waits for the device"):
+            read()
