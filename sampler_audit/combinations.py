@@ -1,6 +1,6 @@
-"""Cells by combination of filters: the lattice, its minimal failing members, the way out."""
+"""Cells by combination of filters: which fail, on which rows a fault first shows, the way out."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from sampler_scenarios.params import FILTERS, Combo, combo_name
 def combine_cells(
     cells: Sequence[CellResult], examined: Sequence[Examined]
 ) -> tuple[ComboResult, ...]:
-    """One result a combination; the minimal failing ones are marked."""
+    """One result a combination, the smaller first."""
     evidence = {e.result.cell: e.evidence for e in examined if e.evidence is not None}
     by_combo: dict[Combo, list[CellResult]] = defaultdict(list)
     for cell in cells:
@@ -28,25 +28,37 @@ def combine_cells(
         for combo in ordered
     }
     adjusted = holm([chi[combo].pvalue for combo in ordered])
-    failing = {combo for combo in ordered if any(c.counts_as_failed for c in by_combo[combo])}
+    first = _first_kinds(by_combo)
     return tuple(
         replace(
-            _combo_result(combo, by_combo[combo], chi[combo], failing),
+            _combo_result(combo, by_combo[combo], chi[combo], first[combo]),
             pvalue_holm=float(pvalue),
-            nearest_passing=_nearest_passing(combo, by_combo, failing),
+            nearest_passing=_nearest_passing(combo, by_combo, first[combo]),
         )
         for combo, pvalue in zip(ordered, adjusted, strict=True)
     )
 
 
+def _first_kinds(by_combo: Mapping[Combo, Sequence[CellResult]]) -> dict[Combo, frozenset[str]]:
+    """The kinds of row on which a combination fails and no proper subset of it does."""
+    failing = {
+        combo: {c.row_kind for c in cells if c.counts_as_failed}
+        for combo, cells in by_combo.items()
+    }
+    return {
+        combo: frozenset(kinds).difference(
+            *(failing[smaller] for smaller in failing if set(smaller) < set(combo))
+        )
+        for combo, kinds in failing.items()
+    }
+
+
 def _combo_result(
-    combo: Combo, cells: Sequence[CellResult], chi: ChiSquareResult, failing: set[Combo]
+    combo: Combo, cells: Sequence[CellResult], chi: ChiSquareResult, first: frozenset[str]
 ) -> ComboResult:
     failed = [c for c in cells if c.outcome == "fail"]
-    counted = [c for c in failed if c.counts_as_failed]
-    kinds: dict[str, int] = defaultdict(int)
-    for cell in failed:
-        kinds[cell.row_kind] += 1
+    kinds = Counter(cell.row_kind for cell in failed)
+    telling = [c for c in failed if c.counts_as_failed and c.row_kind in first] or failed
     drawn = [c.histogram for c in cells if c.histogram]
     return ComboResult(
         combo=combo,
@@ -59,9 +71,9 @@ def _combo_result(
         dof=chi.dof,
         pvalue=chi.pvalue,
         log_e=float(log_mean_exp(np.array([h.log_e for h in drawn]))) if drawn else 0.0,
-        minimal=combo in failing and not any(set(o) < set(combo) for o in failing),
-        worst=max(counted, key=_badness).cell if counted else "",
+        worst=max(telling, key=_badness).cell if telling else "",
         row_kinds=tuple(sorted(kinds.items(), key=lambda item: (-item[1], item[0]))),
+        first_kinds=tuple(sorted(first, key=lambda kind: (-kinds[kind], kind))),
     )
 
 
@@ -79,19 +91,21 @@ def _badness(cell: CellResult) -> float:
 
 
 def _nearest_passing(
-    combo: Combo, by_combo: Mapping[Combo, Sequence[CellResult]], failing: set[Combo]
+    combo: Combo, by_combo: Mapping[Combo, Sequence[CellResult]], kinds: frozenset[str]
 ) -> tuple[str, ...]:
-    """The largest passing subsets, then settings of the combination that pass on a failing row."""
-    if combo not in failing:
-        return ()
-    smaller = [
-        o for o in by_combo if set(o) < set(combo) and _combo_outcome(by_combo[o]) == "pass" and o
-    ]
-    largest = max((len(o) for o in smaller), default=0)
-    failing_rows = {c.cell.split("/")[0] for c in by_combo[combo] if c.outcome == "fail"}
+    """The largest subsets that pass on every row of these kinds, then settings that pass on one."""
+
+    def passes(other: Combo) -> bool:
+        seen = {c.outcome for c in by_combo[other] if c.row_kind in kinds}
+        return "pass" in seen and "fail" not in seen
+
+    smaller = [other for other in by_combo if other and set(other) < set(combo) and passes(other)]
+    largest = max((len(other) for other in smaller), default=0)
+    mine = [c for c in by_combo[combo] if c.row_kind in kinds]
+    failing_rows = {c.cell.split("/")[0] for c in mine if c.outcome == "fail"}
     settings = [
         "/".join(c.cell.split("/")[:2])
-        for c in by_combo[combo]
+        for c in mine
         if c.outcome == "pass" and c.cell.split("/")[0] in failing_rows
     ]
     return (*(combo_name(o) for o in smaller if len(o) == largest), *settings[:2])

@@ -48,21 +48,24 @@ class Sizes:
     """Vocabulary sizes of a plan, so that an engine that is slow here still gets every kind.
 
     ``base`` serves synthetic rows, ``edge`` the covering array, ``crowd`` rows among mates, and
-    ``real`` is the number of likeliest tokens of a real row that are kept.
+    ``tail`` rows whose cut lies among thousands of tokens; ``real`` is the number of likeliest
+    tokens of a real row that are kept.
     """
 
     base: int
     edge: int
     crowd: int
+    tail: int
     real: int
     vocab_sizes: tuple[int, ...]
 
 
-FAST = Sizes(base=2048, edge=512, crowd=512, real=4096, vocab_sizes=VOCAB_SIZES)
+FAST = Sizes(base=2048, edge=512, crowd=512, tail=32000, real=4096, vocab_sizes=VOCAB_SIZES)
 SLOW = Sizes(
     base=1024,
     edge=129,
     crowd=128,
+    tail=4096,
     real=1024,
     vocab_sizes=tuple(v for v in VOCAB_SIZES if v <= 8193),
 )
@@ -141,6 +144,7 @@ def _cells(combos: Sequence[Combo], rows: str, *, quick: bool, slow: bool) -> It
     for combo in combos:
         yield from _typical(combo, sizes, full=rows == "full", quick=quick)
         yield from _patterns(combo, sizes)
+        yield from _tails(combo, sizes)
         yield from _vocabularies(combo, sizes, quick=quick)
         if not quick:
             yield from _edges(combo, sizes)
@@ -182,6 +186,16 @@ def _typical(combo: Combo, sizes: Sizes, *, full: bool, quick: bool) -> Iterator
     for index, slug in enumerate(slugs):
         for params in settings if full else settings[index % len(settings) :][:1]:
             yield Cell(f"{slug}@{REAL_VOCAB_SIZE if full else sizes.real}", params)
+
+
+def _tails(combo: Combo, sizes: Sizes) -> Iterator[Cell]:
+    """Cuts far down a long row, where a search that runs out of steps or of precision shows."""
+    if "top_p" not in combo:
+        return
+    for top_p in (0.9, 0.999):
+        deep = SamplingParams(temperature=1.5, top_k=2000, top_p=top_p, min_p=1e-6)
+        for kind in ("dense-normal", "flat-tail"):
+            yield Cell(f"{kind}@{sizes.tail}", project(deep, combo))
 
 
 def _patterns(combo: Combo, sizes: Sizes) -> Iterator[Cell]:

@@ -121,11 +121,13 @@ class ComboResult:
     """A combination of filters over all its cells.
 
     Attributes:
-        minimal: It fails and no proper subset of it fails.
         statistic: Chi-square summed over its cells, with ``dof``, ``pvalue`` and ``pvalue_holm``
             over the combinations; ``log_e`` the mean e-value of its cells.
-        worst: Id of the failing cell that loses or gains most.
+        worst: Id of the failing cell that loses or gains most, on a row of ``first_kinds``
+            where there are any.
         row_kinds: Kinds of row that fail, with the number of failing cells of each.
+        first_kinds: Those on which no proper subset of the combination fails: here the fault
+            first shows. Empty where it only inherits the faults of a smaller combination.
         nearest_passing: Combinations or settings close by that pass: the workaround.
     """
 
@@ -140,10 +142,15 @@ class ComboResult:
     pvalue: float = 1.0
     pvalue_holm: float = 1.0
     log_e: float = 0.0
-    minimal: bool = False
     worst: str = ""
     row_kinds: tuple[tuple[str, int], ...] = ()
+    first_kinds: tuple[str, ...] = ()
     nearest_passing: tuple[str, ...] = ()
+
+    @property
+    def minimal(self) -> bool:
+        """Whether it fails on some kind of row on which no smaller combination fails."""
+        return bool(self.first_kinds)
 
 
 @dataclass(frozen=True, kw_only=True)

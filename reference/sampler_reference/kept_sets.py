@@ -134,7 +134,7 @@ def _count_rule(
 ) -> str:
     """What is wrong with keeping the best m tokens where the best n belong."""
     if m == 0:
-        return f"kept nothing; {n} belong in"
+        return f"kept nothing, where {_tokens(n)} should stay"
     if row.temperature == 0:
         return f"kept {m} tokens at temperature={params.temperature:g}; greedy keeps 1"
     trail = judge_stages(row, params, conventions, Slack())

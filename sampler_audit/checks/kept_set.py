@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sampler_audit.results import KeptSet, LadderStep
 from sampler_reference.conventions import CONVENTIONS, Conventions
+from sampler_reference.distribution import scaled
 from sampler_reference.kept_sets import Judgement, judge_kept
 from sampler_scenarios.params import SamplingParams
 
@@ -76,9 +77,11 @@ def ladder(
 
     ``observed`` is the token's share of the weight that the engine kept: what it would draw.
     """
-    weight = np.exp(logits.astype(np.float64) - np.max(logits, initial=-np.inf, where=mask))
-    total = weight[mask].sum()
-    shares = np.where(mask, weight, 0.0) / total if total > 0 else np.zeros_like(probs)
+    shares = np.zeros_like(probs)
+    if mask.any():
+        z = scaled(logits, 1).astype(np.float64)
+        shares[mask] = np.exp(z[mask] - z[mask].max())
+        shares /= shares.sum()
     likeliest = np.argsort(-np.maximum(probs, shares), kind="stable")[:_SHOWN]
     shown = dict.fromkeys([*likeliest.tolist(), *found.lost[:4].tolist(), *found.gained[:4]])
     notes = {int(t): "lost" for t in found.lost} | {int(t): "gained" for t in found.gained}

@@ -1,4 +1,4 @@
-"""Findings: each failing minimal combination of a target in plain words, for every format."""
+"""Findings: each combination in which a fault first shows, in plain words, for every format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Finding:
 
 
 def findings(target: TargetReport) -> tuple[Finding, ...]:
-    """One for each failing combination of which no proper subset fails, the smallest first.
+    """One for each combination that fails where no subset of it does, the smallest first.
 
     Known faults are no findings.
     """
@@ -50,10 +50,10 @@ def findings(target: TargetReport) -> tuple[Finding, ...]:
 
 
 def _finding(combo: ComboResult, target: TargetReport, worst: CellResult | None) -> Finding:
-    kinds = [f"{kind} ({n})" for kind, n in combo.row_kinds]
+    counts = dict(combo.row_kinds)
+    kinds = [f"{kind} ({counts[kind]})" for kind in combo.first_kinds]
     fails_on = f"{combo.n_failed} of {words.plural(combo.n_cells, 'cell')}"
-    fails_on += f", on rows of kind {words.listed(kinds, 8)}" if kinds else ""
-    facts = [("fails in", fails_on)]
+    facts = [("fails in", fails_on), ("first on", f"rows of kind {words.listed(kinds, 16)}")]
     if combo.log_e > 0:
         odds = f"odds against bad luck {words.odds(combo.log_e)}, over all its cells"
         facts.append(("evidence", odds))
@@ -77,9 +77,12 @@ def known_only(combo: ComboResult, target: TargetReport) -> bool:
 
 def lattice_words(failing: ComboResult, combos: Sequence[ComboResult]) -> str:
     """``every single filter passes, every pair passes, top_k+top_p+min_p fails``."""
+    name = combo_name(failing.combo)
+    if any(c.outcome == "fail" and set(c.combo) < set(failing.combo) for c in combos):
+        return f"{name} fails, on rows on which no smaller combination does"
     sizes = range(1, len(failing.combo))
     below = [_subsets_words(failing, combos, size) for size in sizes]
-    return ", ".join([*filter(None, below), f"{combo_name(failing.combo)} fails"])
+    return ", ".join([*filter(None, below), f"{name} fails"])
 
 
 def _subsets_words(failing: ComboResult, combos: Sequence[ComboResult], size: int) -> str:

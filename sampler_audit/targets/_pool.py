@@ -60,7 +60,11 @@ class WorkerTarget:
             self._idle.put(None)
         first, fields = self._start()
         self._idle.put(first)
-        self._info = _target_info(spec.name, fields)
+        try:
+            self._info = _target_info(spec.name, fields)
+        except TargetProtocolError:
+            self.close()
+            raise
 
     @property
     def info(self) -> TargetInfo:
@@ -93,12 +97,13 @@ class WorkerTarget:
         return self._result(header, arrays, "int64", seeds.shape)
 
     def close(self) -> None:
-        """End all workers; a call that is still waiting for one fails."""
+        """End all workers, once; a call that is still waiting for its answer fails."""
         for worker in tuple(self._busy):
             worker.kill()
         for _ in range(self._n_workers):
             if (idle := self._idle.get()) is not None:
                 idle.close()
+        self._n_workers = 0
 
     def _result(
         self,

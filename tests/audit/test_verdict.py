@@ -131,11 +131,34 @@ def test_the_minimal_failing_combination_and_the_way_out() -> None:
     assert combos[triple].worst == f"{row}/top_k-top_p-min_p/batch=alone"
 
 
+def test_a_fault_is_named_where_it_first_shows() -> None:
+    """Constant rows fail with top_k alone; that does not hide where three finite logits fail."""
+    cells = [
+        one_cell(
+            cell=f"{kind}@9/{'-'.join(combo)}/batch=alone",
+            combo=combo,
+            row_kind=kind,
+            outcome="fail" if fails else "pass",
+        )
+        for kind, combo, fails in (
+            ("constant", ("top_k",), True),
+            ("constant", ("top_k", "top_p"), True),
+            ("finite-3", ("top_k",), False),
+            ("finite-3", ("top_k", "top_p"), True),
+        )
+    ]
+    single, pair = combine_cells(cells, [])
+    assert (single.first_kinds, pair.first_kinds) == (("constant",), ("finite-3",))
+    assert pair.row_kinds == (("constant", 1), ("finite-3", 1))
+    assert pair.worst.startswith("finite-3")
+    assert pair.nearest_passing == ("top_k",)
+
+
 def test_a_known_fault_makes_no_combination_minimal() -> None:
-    """Nor does it stand as the worst cell."""
+    """It is counted, and no fault first shows there."""
     known = one_cell(cell="a/k/batch=alone", combo=("top_k",), outcome="fail", known="why (link)")
     (combo,) = combine_cells([known], [])
-    assert (combo.n_failed, combo.minimal, combo.worst) == (1, False, "")
+    assert (combo.n_failed, combo.minimal) == (1, False)
 
 
 def test_fitting_conventions_are_those_that_allow_every_kept_set(

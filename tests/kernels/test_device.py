@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from sampler_kernels import (
     INTERPRETED,
+    Path,
+    Ties,
     apply_filters,
     apply_filters_torch,
     apply_temperature,
@@ -16,7 +18,6 @@ from sampler_kernels import (
     gumbel_draw,
     gumbel_draw_torch,
 )
-from sampler_kernels.top_k_top_p import Path, Ties
 
 pytestmark = [
     pytest.mark.gpu,

@@ -39,7 +39,7 @@ def test_weight_of_the_maximum_and_of_masked_tokens() -> None:
         assert weight_torch(z, torch.tensor(top))[:2].tolist() == [1 << 40, 0]
 
 
-@pytest.mark.parametrize("z_max", [0.0, 123.456, -1e4, 3e38])
+@pytest.mark.parametrize("z_max", [0.0, 1.0, 30.0, 123.456, -1e4, 3e38])
 def test_kernel_and_twin_have_the_same_bits(z_max: float) -> None:
     """The kernel's integer is the twin's for every logit."""
     z, top = _below(z_max, 4096)

@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sampler_kernels import apply_filters, apply_temperature, gumbel_draw
-from sampler_kernels.top_k_top_p import Path
+from sampler_kernels import Path, apply_filters, apply_temperature, gumbel_draw
 
 HardRows = Callable[[int], dict[str, NDArray[np.float32]]]
 

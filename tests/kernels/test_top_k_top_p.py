@@ -16,10 +16,11 @@ from sampler_kernels import (
     PATH_RADIX,
     PATH_SORT,
     FilterResult,
+    Path,
+    Ties,
     apply_filters,
     apply_filters_torch,
 )
-from sampler_kernels.top_k_top_p import Path, Ties
 
 Oracle = Callable[..., NDArray[np.bool_]]
 HardRows = Callable[[int], dict[str, NDArray[np.float32]]]
@@ -154,8 +155,8 @@ def test_half_precision(
 @pytest.mark.parametrize("path", ["auto", "radix"])
 def test_exact_halves(path: Path) -> None:
     """Constant rows keep ceil(p V) tokens, lowest ids first; p = 0.5 keeps half, not one more."""
-    result = apply_filters(torch.zeros(2, 64), top_p=torch.tensor([0.5, 0.51]), path=path)
-    assert result.n_kept.tolist() == [32, 33]  # 0.51 * 64 = 32.64
+    result = apply_filters(torch.zeros(3, 64), top_p=torch.tensor([0.5, 0.51, 0.98]), path=path)
+    assert result.n_kept.tolist() == [32, 33, 63]  # 0.51 * 64 = 32.64, 0.98 * 64 = 62.72
     assert (result.logits[0, :32] == 0).all()
 
 

@@ -115,7 +115,7 @@ def test_a_token_lost_without_any_filter() -> None:
 
 def test_nothing_kept() -> None:
     """A set is never empty while a logit is finite."""
-    assert judge([], top_k=2).rule == "kept nothing; 2 belong in"
+    assert judge([], top_k=2).rule == "kept nothing, where 2 tokens should stay"
 
 
 def test_a_masked_token_kept() -> None:

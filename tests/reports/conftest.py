@@ -129,9 +129,9 @@ def combo_result(combo: tuple[str, ...], cells: Sequence[CellResult]) -> ComboRe
         pvalue=1.4e-24 if failed else 0.2872,
         pvalue_holm=1.3e-23 if failed else 1.0,
         log_e=103.9 if failed else -1.4,
-        minimal=bool(failed) and combo == TRIPLE,
         worst=failed[0].cell if failed else "",
         row_kinds=(("she-opened-the-door", 1),) if failed else (),
+        first_kinds=("she-opened-the-door",) if failed and combo == TRIPLE else (),
         nearest_passing=("top_k+top_p", "top_k+min_p", "top_p+min_p") if failed else (),
     )
 

@@ -10,9 +10,7 @@ from sampler_audit.results import CheckResult, ComboResult, Outcome, TargetRepor
 
 def combo(*names: str, outcome: Outcome = "pass") -> ComboResult:
     """A combination with one cell."""
-    return ComboResult(
-        combo=names, outcome=outcome, n_cells=1, n_failed=int(outcome == "fail"), minimal=False
-    )
+    return ComboResult(combo=names, outcome=outcome, n_cells=1, n_failed=int(outcome == "fail"))
 
 
 PAIR = combo("top_k", "min_p", outcome="fail")
@@ -30,9 +28,13 @@ PAIR = combo("top_k", "min_p", outcome="fail")
             [combo("top_k"), combo("min_p", outcome="inconclusive")],
             "1 of its 2 single filters pass and none fails, top_k+min_p fails",
         ),
+        (
+            [combo("top_k", outcome="fail"), combo("min_p")],
+            "top_k+min_p fails, on rows on which no smaller combination does",
+        ),
         ([], "top_k+min_p fails"),
     ],
-    ids=["all", "its own", "some", "not tried"],
+    ids=["all", "its own", "some", "other rows", "not tried"],
 )
 def test_the_lattice_says_no_more_than_was_tried(others: list[ComboResult], words: str) -> None:
     """What passes below the failing combination."""

@@ -25,6 +25,7 @@ SEEDS, POSITIONS = np.arange(64), np.full(64, 5)
 
 @pytest.fixture(scope="module", params=["builtin", "torch"])
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """Kernels and twins."""
     opened = open_target(request.param, device="cpu", workers=1)
     yield opened
     opened.close()

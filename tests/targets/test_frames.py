@@ -18,6 +18,7 @@ HEADERS = st.dictionaries(st.text().filter(lambda name: name != "arrays"), st.in
 
 
 def frame(header: dict[str, int], arrays: dict[str, NDArray[np.generic]]) -> io.BytesIO:
+    """A stream that holds one frame."""
     stream = io.BytesIO()
     write_frame(stream, header, arrays)
     stream.seek(0)

@@ -33,11 +33,13 @@ constant = 3
 
 @pytest.fixture
 def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder holds the module."""
     (tmp_path / "functions_under_audit.py").write_text(SOURCE)
     monkeypatch.chdir(tmp_path)
 
 
 def batch(*params: SamplingParams) -> Batch:
+    """Two rows of five zeros with a stride of eight."""
     return Batch(np.zeros((2, 8), np.float32)[:, :5], params, 0)
 
 
@@ -86,7 +88,7 @@ def test_a_function_that_returns_another_shape_is_refused() -> None:
 
 def test_a_module_that_does_not_exist_is_unavailable() -> None:
     """With the interpreter that was tried."""
-    with pytest.raises(TargetUnavailable, match="No module named 'no_such_module'.*--python PATH"):
+    with pytest.raises(TargetUnavailable, match=r"No module named 'no_such_module'.*--python PATH"):
         open_target("no_such_module:f")
 
 
@@ -100,7 +102,7 @@ def test_a_misspelt_function_is_a_usage_error(name: str) -> None:
 def test_an_unknown_target_lists_the_known() -> None:
     """All of them, and how a function is spelt."""
     with pytest.raises(
-        UsageError, match="unknown target 'vlm'; known: builtin, .*, and module:attr"
+        UsageError, match=r"unknown target 'vlm'; known: builtin, .*, and module:attr"
     ):
         open_target("vlm")
 
