@@ -66,7 +66,7 @@ SLOW = Sizes(
     edge=129,
     crowd=128,
     tail=4096,
-    real=1024,
+    real=4096,
     vocab_sizes=tuple(v for v in VOCAB_SIZES if v <= 8193),
 )
 

@@ -18,7 +18,7 @@ from sampler_kernels._triton import INTERPRETED, InterpreterUnsupported, describ
 from sampler_kernels.gumbel import gumbel_draw, gumbel_draw_torch
 from sampler_kernels.min_p import apply_min_p, apply_min_p_torch
 from sampler_kernels.temperature import apply_temperature, apply_temperature_torch
-from sampler_kernels.top_k_top_p import FilterResult, apply_filters, apply_filters_torch
+from sampler_kernels.top_k_top_p import FilterResult, Path, Ties, apply_filters, apply_filters_torch
 
 __all__ = [
     "EXPONENTIAL_ERROR",
@@ -34,6 +34,8 @@ __all__ = [
     "UNIFORM_ERROR",
     "FilterResult",
     "InterpreterUnsupported",
+    "Path",
+    "Ties",
     "apply_filters",
     "apply_filters_torch",
     "apply_min_p",

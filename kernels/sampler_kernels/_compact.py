@@ -103,6 +103,7 @@ def _decide_compact_kernel(
                 above = tl.sum(tl.where(key > cut_key, mass, 0), 0)
                 each = weight(logit_of_key(cut_key), z_max)
                 n_wanted = ((wanted - above + each - 1) // each).to(tl.int32)
-                tie_id = _last_of(token_ids, survives & (key == cut_key), n_wanted)
+                # Surviving ties are the lowest ids of their key: its n-th is the n-th of all.
+                tie_id = _last_of(token_ids, key == cut_key, n_wanted)
         tl.store(state + CUT_KEY, cut_key.to(tl.int64))
         tl.store(state + TIE_ID, tie_id.to(tl.int64))

@@ -12,6 +12,8 @@ from typing import ParamSpec, Protocol, TypeVar, cast
 import numpy as np
 import torch
 
+from sampler_kernels._interpreter import language_patched_once
+
 __all__ = [
     "ADD",
     "INTERPRETED",
@@ -21,7 +23,6 @@ __all__ = [
     "jit",
     "launch",
     "tl",
-    "triton",
 ]
 
 P = ParamSpec("P")
@@ -92,7 +93,7 @@ def launch(
     if obstacle:
         raise InterpreterUnsupported(obstacle)
     # NumPy is the interpreter's arithmetic; a device overflows to infinity without a word.
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), language_patched_once(tl, tl.core):
         run(*args, **constexprs)
 
 

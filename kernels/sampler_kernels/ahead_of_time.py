@@ -29,7 +29,7 @@ TARGETS = (*NVIDIA_TARGETS, *AMD_TARGETS)
 
 VARIANTS = ("fp32", "bf16", "one_token")
 """Dtype of the logits; ``one_token`` is fp32 with the vocabulary and stride of 1 that Triton turns
-into constants."""
+into constants, and takes the other branch of every switch."""
 
 PARAMETER_TYPES = {
     "logits_ptr": "*{logits}",
@@ -135,8 +135,8 @@ def _signature(
     kernel: Callable[..., None], variant: str
 ) -> tuple[dict[str, str], dict[str, int | bool]]:
     constants: dict[str, int | bool] = {
-        "KEEP_ALL": False,
-        "RADIX_ONLY": False,
+        "KEEP_ALL": variant == "one_token",
+        "RADIX_ONLY": variant == "one_token",
         "CAPACITY": CAPACITY_LIMIT,
         "BLOCK_SIZE": DEVICE_BLOCK_SIZE,
     }
