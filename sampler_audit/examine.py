@@ -210,9 +210,23 @@ def _probe(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) ->
         scaled(_row(examined), _temperature(examined)).astype(np.float64),
         -np.inf,
     )
+    checks += _noise_ends(target)
     by_kernel = target.draw(batch, drawn, positions, kernel=True)
     for source, tokens in (("bulk", seeded.in_batch), ("kernel", by_kernel)):
         checks.append(noise.check(tokens, z, drawn, positions, source=source))
+    return checks
+
+
+def _noise_ends(target: Target) -> list[CheckResult]:
+    """Draws whose uniform is near an end of its range, on both ways to draw."""
+    checks = []
+    for name, (z, seed, position) in noise.end_values().items():
+        batch = Batch(z.astype(np.float32)[None], (SamplingParams(),), 0)
+        at = np.array([seed]), np.array([position])
+        for kernel in (False, True):
+            tokens = target.draw(batch, *at, kernel=kernel)
+            source = f"{name}, {'kernel' if kernel else 'bulk'}"
+            checks.append(noise.check(tokens, z, *at, source=source))
     return checks
 
 

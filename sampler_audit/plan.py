@@ -40,7 +40,11 @@ CORE_KINDS = (
     "ties-at-k",
     "bf16-rounded",
 )
-"""Kinds of row that the fast plan tries with every combination."""
+"""Kinds of row that ``--rows quick`` tries with every combination."""
+
+
+TAIL = 32768
+"""Vocabulary size of the rows whose cut lies among thousands of tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,24 +52,21 @@ class Sizes:
     """Vocabulary sizes of a plan, so that an engine that is slow here still gets every kind.
 
     ``base`` serves synthetic rows, ``edge`` the covering array, ``crowd`` rows among mates, and
-    ``tail`` rows whose cut lies among thousands of tokens; ``real`` is the number of likeliest
-    tokens of a real row that are kept.
+    and ``real`` is the number of likeliest tokens of a real row that are kept.
     """
 
     base: int
     edge: int
     crowd: int
-    tail: int
     real: int
     vocab_sizes: tuple[int, ...]
 
 
-FAST = Sizes(base=2048, edge=512, crowd=512, tail=32000, real=4096, vocab_sizes=VOCAB_SIZES)
+FAST = Sizes(base=2048, edge=512, crowd=512, real=4096, vocab_sizes=VOCAB_SIZES)
 SLOW = Sizes(
     base=1024,
     edge=129,
     crowd=128,
-    tail=4096,
     real=4096,
     vocab_sizes=tuple(v for v in VOCAB_SIZES if v <= 8193),
 )
@@ -111,7 +112,7 @@ def build_plan(
         cells = (
             [parse_cell(only)]
             if only is not None
-            else list(_cells(selected, rows, quick=combos == "core", slow=slow))
+            else list(_cells(selected, _rows_of(combos, rows), slow=slow))
         )
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
@@ -136,17 +137,22 @@ def draw_seeds(seed: int, cell_id: str, n: int) -> NDArray[np.int64]:
     return np.random.SeedSequence(words.tolist()).generate_state(n, np.uint64).view(np.int64)
 
 
-def _cells(combos: Sequence[Combo], rows: str, *, quick: bool, slow: bool) -> Iterator[Cell]:
-    sizes = SLOW if slow else FAST
-    if rows not in ("core", "full"):
+def _rows_of(combos: str, rows: str) -> str:
+    """``core`` combinations are the fast plan: all sixteen, on fewer kinds of row."""
+    return "quick" if (combos, rows) == ("core", "core") else rows
+
+
+def _cells(combos: Sequence[Combo], rows: str, *, slow: bool) -> Iterator[Cell]:
+    sizes, quick = SLOW if slow else FAST, rows == "quick"
+    if rows not in ("quick", "core", "full"):
         yield from _named_rows(combos, rows.split(","), sizes)
         return
     for combo in combos:
         yield from _typical(combo, sizes, full=rows == "full", quick=quick)
         yield from _patterns(combo, sizes)
-        yield from _tails(combo, sizes)
         yield from _vocabularies(combo, sizes, quick=quick)
         if not quick:
+            yield from _tails(combo)
             yield from _edges(combo, sizes)
 
 
@@ -162,7 +168,7 @@ def _named_rows(combos: Sequence[Combo], names: Sequence[str], sizes: Sizes) -> 
 
 def _expand(name: str, sizes: Sizes) -> Sequence[str]:
     if name == "real":
-        return [f"{slug}@{sizes.real}" for slug in REAL_ROWS]
+        return [f"{slug}@{REAL_VOCAB_SIZE}" for slug in REAL_ROWS]
     if "@" in name:
         return [name]
     if name in REAL_ROWS:
@@ -188,14 +194,14 @@ def _typical(combo: Combo, sizes: Sizes, *, full: bool, quick: bool) -> Iterator
             yield Cell(f"{slug}@{REAL_VOCAB_SIZE if full else sizes.real}", params)
 
 
-def _tails(combo: Combo, sizes: Sizes) -> Iterator[Cell]:
+def _tails(combo: Combo) -> Iterator[Cell]:
     """Cuts far down a long row, where a search that runs out of steps or of precision shows."""
     if "top_p" not in combo:
         return
     for top_p in (0.9, 0.999):
-        deep = SamplingParams(temperature=1.5, top_k=2000, top_p=top_p, min_p=1e-6)
-        for kind in ("dense-normal", "flat-tail"):
-            yield Cell(f"{kind}@{sizes.tail}", project(deep, combo))
+        deep = SamplingParams(temperature=1.5, top_k=TAIL - 1, top_p=top_p, min_p=1e-6)
+        for kind in ("dense-normal", "flat-tail", "peaked-2"):
+            yield Cell(f"{kind}@{TAIL}", project(deep, combo))
 
 
 def _patterns(combo: Combo, sizes: Sizes) -> Iterator[Cell]:

@@ -22,6 +22,12 @@ TOLERANCE = 2e-6
 U_ERROR = 2.0**-23
 """Relative error of a uniform in float32: two roundings, of its high and of its low half."""
 
+LOW_END = (1337225, 0, 12)
+"""Seed, position and token of a uniform of 1.76e-9: 0 where it is kept in 24 bits."""
+
+HIGH_END = (13045, 0, 69)
+"""Seed, position and token of a uniform of 1 - 9.4e-9: 1 where it is rounded to float32."""
+
 _HALF_ULP = 2.0**-24
 _ROUNDS = 10
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))

@@ -13,6 +13,29 @@ from sampler_reference import noise
 DESCRIPTION = "each seeded token is the one that the reference's noise picks"
 
 
+END_VOCAB_SIZE = 128
+
+
+def end_values() -> dict[str, tuple[NDArray[np.float64], int, int]]:
+    """Rows ``[END_VOCAB_SIZE]`` with a seed and position that meet the ends of the uniform.
+
+    A uniform near 0 must win by a gap of 18 nats, which it does only with more than 24 bits, and
+    must not win by 40, which it does as an exact 0. One near 1 must still be a finite time, or
+    a row in which that token alone is left has no winner.
+    """
+    seed, position, token = noise.LOW_END
+    near, far, alone = (np.full(END_VOCAB_SIZE, -np.inf) for _ in range(3))
+    near[[0, token]] = 0.0, -18.0
+    far[[0, token]] = 0.0, -40.0
+    high_seed, high_position, high_token = noise.HIGH_END
+    alone[high_token] = 0.0
+    return {
+        "uniform near 0, gap 18": (near, seed, position),
+        "uniform near 0, gap 40": (far, seed, position),
+        "uniform near 1": (alone, high_seed, high_position),
+    }
+
+
 def check(
     tokens: NDArray[np.int64],
     z: NDArray[np.float64],

@@ -22,6 +22,15 @@ def test_noise_of_another_position_fails() -> None:
     assert "seed" in result.reason
 
 
+def test_the_ends_of_the_uniform_decide_as_stated() -> None:
+    """By hand: 1.76e-9 e^18 = .116 comes before the head's time, 1.76e-9 e^40 does not."""
+    winners = {
+        name: race(z, np.array([seed]), np.array([position])).item()
+        for name, (z, seed, position) in noise.end_values().items()
+    }
+    assert list(winners.values()) == [12, 0, 69]
+
+
 def test_checks_are_found_by_listing_the_folder() -> None:
     """A check is one file."""
     assert check_names() == ("histogram", "kept_set", "no_effect", "noise", "seeds", "support")

@@ -176,3 +176,15 @@ def test_accepts_only_minus_one_where_nothing_can_be_drawn() -> None:
     masked = np.full(3, -np.inf)
     assert noise.accepts(ints(-1, 0), masked, ints(1, 2), ints(0, 0)).tolist() == [True, False]
     assert noise.accepts(ints(-1), np.zeros(3), ints(1), ints(0)).tolist() == [False]
+
+
+def test_ends_of_the_uniform_are_as_stated() -> None:
+    """The low end is lost in 24 bits; the high end, before the clamp, rounds to 1 in float32."""
+    seed, position, token = noise.LOW_END
+    (low,) = noise.uniforms(np.array([seed]), np.array([position]), np.array([token]))[0]
+    assert 0 < low < 2.0**-25
+    seed, position, token = noise.HIGH_END
+    counter = np.array([[token >> 1, position, 0, 0]], dtype=np.uint32)
+    words = noise.philox4x32(counter, np.array([[seed, 0]], dtype=np.uint32))[0]
+    # An odd token takes words 2 and 3; the lower half adds less than 2^-32.
+    assert np.float32(int(words[2]) / 2**32) == 1
