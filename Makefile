@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: audit test check e2e golden bench
+.PHONY: audit test check e2e e2e-environments golden
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with make PYTHON=...")'
@@ -26,9 +26,11 @@ check: $(READY)
 	$(MAKE) test
 
 # Real engines, each in an environment of its own.
-e2e: $(READY)
-	bash tests/e2e/vllm_environment.sh .venv-vllm
-	bash tests/e2e/transformers_environment.sh .venv-transformers
+e2e-environments:
+	PYTHON=$(PYTHON) bash tests/e2e/vllm_environment.sh .venv-vllm
+	PYTHON=$(PYTHON) bash tests/e2e/transformers_environment.sh .venv-transformers
+
+e2e: $(READY) e2e-environments
 	$(BIN)/python -m pytest -m e2e tests/e2e
 
 golden: $(READY)
