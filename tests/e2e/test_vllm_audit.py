@@ -91,10 +91,9 @@ def upgrade_check(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cells]:
     )
     (line,) = [line for line in listed.stdout.splitlines() if "--target vllm " in line]
     out = tmp_path_factory.mktemp("upgrade") / "run.json"
-    words = [*shlex.split(line), "--quiet", "--json", str(out), "--seed", "1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "sampler_audit", *words[1:]], cwd=ROOT, check=False
-    )
+    program = [sys.executable, "-m", "sampler_audit"]
+    words = [*program, *shlex.split(line)[1:], "--quiet", "--json", str(out), "--seed", "1"]
+    done = subprocess.run(words, cwd=ROOT, check=False)
     assert done.returncode == 1
     return read_cells(out)
 
