@@ -54,8 +54,8 @@ def decide(
     """The outcome of a target and its reason; ``complete`` is false for single cells."""
     failed = [c for c in cells if c.counts_as_failed]
     if failed:
-        wrong = "cell is" if len(failed) == 1 else "cells are"
-        return "fail", f"{len(failed)} of {len(cells)} {wrong} wrong"
+        verb = "is" if len(failed) == 1 else "are"
+        return "fail", f"{len(failed)} of {len(cells)} cells {verb} wrong"
     if plan.gate == "e-value" and log_e_run >= math.log(1 / plan.alpha):
         return "fail", "the draws of the run as a whole do not follow the reference"
     errors = [c for c in cells if c.outcome == "error"]
