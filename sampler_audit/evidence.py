@@ -86,8 +86,9 @@ def _law(name: str, one: Examined) -> NDArray[np.float64]:
 def log_e_of_run(examined: Sequence[Examined], alternatives: Alternatives) -> float:
     """Evidence, in nats, that anything at all is wrong with the draws of this run."""
     cells = np.array([e.result.histogram.log_e for e in examined if e.result.histogram])
-    order = [c.log_e for e in examined for c in e.result.checks if c.check == "independence"]
-    independence = log_mean_exp(np.array([v for v in order if v is not None])) if order else None
+    checks = [c for e in examined for c in e.result.checks if c.check == "independence"]
+    order = [c.log_e for c in checks if c.log_e is not None]
+    independence = log_mean_exp(np.array(order)) if order else None
     pooled = [_pooled(alternatives), _ignored_filters(examined)]
     return float(run_log_e(np.concatenate(pooled), cells, independence))
 

@@ -18,7 +18,7 @@ from sampler_audit.errors import UsageError
 from sampler_scenarios.batches import PATTERNS
 from sampler_scenarios.cells import Cell, parse_cell
 from sampler_scenarios.combos import select_combos
-from sampler_scenarios.params import Combo, SamplingParams
+from sampler_scenarios.params import FILTERS, Combo, SamplingParams
 from sampler_scenarios.real_rows import REAL_ROWS
 from sampler_scenarios.rows import KINDS, LARGE_VOCAB_SIZES, VOCAB_SIZES, check_row_name
 from sampler_scenarios.settings import edge_params, typical_params
@@ -42,6 +42,19 @@ CORE_KINDS = (
 )
 """Kinds of row that ``--rows quick`` tries with every combination."""
 
+
+PATTERN_KINDS = {
+    "alone": "dense-normal",
+    "strided": "bf16-rounded",
+    "mixed-7": "ties-at-k",
+    "mixed-8": "finite-5-spread",
+    "mixed-64": "ties-at-k",
+    "same-64": "finite-5-spread",
+}
+"""The kind of row that sits in each batch pattern. Engines change their path, and with it the fate
+of ties and of few finite logits, at batches of 8 and of more than 64."""
+
+CROWD = 64
 
 TAIL = 32768
 """Vocabulary size of the rows whose cut lies among thousands of tokens."""
@@ -149,7 +162,7 @@ def _cells(combos: Sequence[Combo], rows: str, *, slow: bool) -> Iterator[Cell]:
         return
     for combo in combos:
         yield from _typical(combo, sizes, full=rows == "full", quick=quick)
-        yield from _patterns(combo, sizes)
+        yield from _patterns(combo, sizes, quick=quick)
         yield from _vocabularies(combo, sizes, quick=quick)
         if not quick:
             yield from _tails(combo)
@@ -204,13 +217,12 @@ def _tails(combo: Combo) -> Iterator[Cell]:
             yield Cell(f"{kind}@{TAIL}", project(deep, combo))
 
 
-def _patterns(combo: Combo, sizes: Sizes) -> Iterator[Cell]:
-    """Every batch pattern, on rows that are sparse, tied and dense in turn."""
-    kinds = ("finite-5-spread", "bf16-rounded", "dense-normal")
+def _patterns(combo: Combo, sizes: Sizes, *, quick: bool) -> Iterator[Cell]:
+    """Every batch pattern, on the row that shows what it changes; a quick plan has fewer crowds."""
     settings = typical_params(combo)
-    for index, pattern in enumerate(PATTERNS):
-        params = settings[index % len(settings)]
-        yield Cell(f"{kinds[index % len(kinds)]}@{sizes.crowd}", params, pattern)
+    for index, (pattern, kind) in enumerate(PATTERN_KINDS.items()):
+        if not quick or PATTERNS[pattern].n_mates < CROWD or set(combo) == set(FILTERS):
+            yield Cell(f"{kind}@{sizes.crowd}", settings[index % len(settings)], pattern)
 
 
 def _vocabularies(combo: Combo, sizes: Sizes, *, quick: bool) -> Iterator[Cell]:

@@ -44,15 +44,18 @@ def check(
     *,
     source: str,
 ) -> CheckResult:
-    """Compare ``tokens`` ``[n]`` with the race over ``z`` ``[vocab_size]``, -inf where masked."""
+    """Compare ``tokens`` ``[n]`` with the race over ``z`` ``[vocab_size]``, -inf where masked.
+
+    ``source`` says, in a reason, how the tokens were drawn.
+    """
     wrong = np.flatnonzero(~noise.accepts(tokens, z, seeds, positions))
     if not wrong.size:
-        return CheckResult(check=f"noise ({source})", outcome="pass")
+        return CheckResult(check="noise", outcome="pass")
     at = int(wrong[0])
     return CheckResult(
-        check=f"noise ({source})",
+        check="noise",
         outcome="fail",
-        reason=f"{wrong.size} of {tokens.size} tokens are not those of their noise; seed "
+        reason=f"{source}: {wrong.size} of {tokens.size} tokens are not those of their noise; seed "
         f"{seeds[at]}, position {positions[at]} gave {tokens[at]}, the reference "
         f"{noise.race(z, seeds[at : at + 1], positions[at : at + 1])[0]}",
     )

@@ -85,7 +85,7 @@ def test_seeds_and_noise_are_probed_among_mates(make_target: MakeTarget, plan: A
     """On the one batch pattern with mates of every sort."""
     result = examine(parse_cell(PROBED), make_target(), plan).result
     names = {c.check for c in result.checks}
-    assert {"seeds", "independence", "noise (bulk)", "noise (kernel)"} <= names
+    assert {"seeds", "independence", "noise"} <= names
     assert {c.outcome for c in result.checks} == {"pass"}
 
 
@@ -95,7 +95,7 @@ def test_noise_of_another_law_is_not_that_of_the_reference(
     """Power twin of the noise check: the same noise over a flat law picks other tokens."""
     flat = make_target(lambda probs: (probs > 0) / (probs > 0).sum())
     result = examine(parse_cell(PROBED), flat, plan).result
-    assert check(result, "noise (bulk)") == "fail"
+    assert check(result, "noise") == "fail"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sampler_audit.errors import UsageError
-from sampler_audit.plan import SLOW, TAIL, build_plan, draw_seeds, project
+from sampler_audit.plan import PATTERN_KINDS, SLOW, TAIL, build_plan, draw_seeds, project
 from sampler_scenarios.batches import PATTERNS
 from sampler_scenarios.combos import ALL_COMBOS
 from sampler_scenarios.params import FILTERS, SamplingParams
@@ -73,3 +73,8 @@ def test_project_keeps_the_named_filters_only() -> None:
     params = SamplingParams(temperature=0.5, top_k=3, top_p=0.5, min_p=0.1)
     assert project(params, ("top_k",)) == SamplingParams(top_k=3)
     assert project(params, FILTERS) == params
+
+
+def test_every_batch_pattern_has_its_row() -> None:
+    """A new pattern is not forgotten."""
+    assert set(PATTERN_KINDS) == set(PATTERNS)
