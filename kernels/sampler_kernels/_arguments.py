@@ -18,9 +18,14 @@ def check_logits(logits: torch.Tensor) -> torch.Tensor:
     """``logits`` as [batch, vocab_size] of a supported dtype with unit stride along the vocabulary.
 
     Raises:
-        TypeError: another dtype.
+        TypeError: another dtype, or no tensor at all.
         ValueError: another shape, or a vocabulary beyond MAX_VOCAB_SIZE.
     """
+    if not isinstance(logits, torch.Tensor):
+        raise TypeError(
+            f"logits are {type(logits).__name__}; a tensor of float32, bfloat16 or float16 is "
+            "expected; make one with torch.as_tensor(logits)"
+        )
     if logits.dtype not in LOGITS_DTYPES:
         raise TypeError(
             f"logits have dtype {logits.dtype}; float32, bfloat16 and float16 are supported; "

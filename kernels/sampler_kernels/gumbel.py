@@ -118,12 +118,13 @@ def _check(
     device, int64 = logits.device, (torch.int64,)
     if rows is None:
         rows = torch.arange(logits.shape[0], device=device)
-    n = len(rows)
+    n = rows.numel() if isinstance(rows, torch.Tensor) else logits.shape[0]
+    rows = check_vector("rows", rows, n, int64, device)
     return (
         logits,
         check_vector("seeds", seeds, n, int64, device),
         check_vector("positions", positions, n, int64, device),
-        check_vector("rows", rows, n, int64, device),
+        rows,
     )
 
 

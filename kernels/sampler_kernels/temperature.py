@@ -18,7 +18,7 @@ def apply_temperature(
     """fp32 logits / temperature, IEEE-rounded, -0.0 as +0.0: ``[batch, vocab_size]``.
 
     Temperature is [batch] fp32. Rows with 0 (greedy: the caller takes the maximum) and 1 pass
-    unchanged, as fp32. NaN stays NaN.
+    unchanged, as fp32; any other value divides, also one that no request may have. NaN stays NaN.
 
     Raises:
         TypeError, ValueError: shapes, dtypes or devices do not fit together.

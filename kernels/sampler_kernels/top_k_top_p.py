@@ -83,9 +83,9 @@ def apply_filters(
         logits: Not changed.
         top_k: ``[batch]`` int32 or int64. The first k tokens; k <= 0 or k >= vocab_size is off.
         top_p: ``[batch]`` fp32, taken as its exact value. A token is kept iff the mass before it
-            is < p, so the token that crosses p is kept and at least one is; p >= 1 is off.
+            is < p, so the token that crosses p is kept and at least one is; p >= 1 and NaN are off.
         min_p: ``[batch]`` fp32. Tokens with z >= z_max + ln(min_p), computed in fp64: 0 is off,
-            and 1 keeps the ties of the maximum.
+            and 1 keeps the ties of the maximum. So does more than 1; less than 0 and NaN are off.
         ties: ``by_id`` cuts a group of equal logits at the edge by lowest id; ``keep_all`` keeps
             the whole group (its mass then counts for top_p).
         path: ``radix`` decides every row by radix selection, ``auto`` only those with more
