@@ -59,6 +59,9 @@ CROWD = 64
 TAIL = 32768
 """Vocabulary size of the rows whose cut lies among thousands of tokens."""
 
+EVEN = 131072
+"""Vocabulary size of a uniform law: float32 sums that are added one by one are off by then."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
@@ -81,7 +84,7 @@ SLOW = Sizes(
     edge=129,
     crowd=128,
     real=4096,
-    vocab_sizes=tuple(v for v in VOCAB_SIZES if v <= 8193),
+    vocab_sizes=tuple(v for v in VOCAB_SIZES if v not in LARGE_VOCAB_SIZES),
 )
 
 
@@ -215,6 +218,8 @@ def _tails(combo: Combo) -> Iterator[Cell]:
         deep = SamplingParams(temperature=1.5, top_k=TAIL - 1, top_p=top_p, min_p=1e-6)
         for kind in ("dense-normal", "flat-tail", "peaked-2"):
             yield Cell(f"{kind}@{TAIL}", project(deep, combo))
+    even = SamplingParams(temperature=0.6, top_k=EVEN - 1, top_p=0.95, min_p=0.05)
+    yield Cell(f"constant@{EVEN}", project(even, combo))
 
 
 def _patterns(combo: Combo, sizes: Sizes, *, quick: bool) -> Iterator[Cell]:
