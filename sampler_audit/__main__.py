@@ -23,8 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # An ASCII terminal must not end an audit.
         sys.stdout.reconfigure(errors="replace")
     try:
-        code = app(args=words, prog_name="sampler-audit", standalone_mode=False, obj=words)
-        sys.stdout.flush()
+        code = _invoke(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except SamplerAuditError as exc:
         return _complain(str(exc), exc.exit_code)
     except _BadUsage as exc:
@@ -42,6 +43,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             " for the traceback",
             3,
         )
+    return code
+
+
+def _invoke(words: Sequence[str]) -> int:
+    """The command's exit code. Not ``app()``, which turns Ctrl-C and closed pipes into its own."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("sampler-audit", list(words), obj=words) as context:
+            code = command.invoke(context)
+    except typer.Exit as exc:
+        return exc.exit_code
     return code if isinstance(code, int) else 0
 
 
@@ -54,7 +66,8 @@ def _usage_message(exc: Exception) -> str:
 
 
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"sampler-audit: {' '.join(message.split())}\n")
+    # Not sys.stderr.write: there may be no stderr.
+    typer.echo(f"sampler-audit: {' '.join(message.split())}", err=True)
     return code
 
 

@@ -84,7 +84,7 @@ def run_audit(
     unavailable: list[tuple[str, str]] = []
     interrupted = False
     # The plan is built before any engine is opened, so that usage errors come first.
-    _plan_for(settings, slow=True)
+    plan = _plan_for(settings, slow=True)
     for request in requests:
         try:
             with _opened(request) as target:
@@ -102,8 +102,8 @@ def run_audit(
         seed=settings.seed,
         alpha=settings.alpha,
         gate=settings.gate,
-        combos=settings.combos,
-        rows=settings.rows,
+        combos=plan.combos,
+        rows=plan.rows,
         targets=tuple(reports),
         unavailable=tuple(unavailable),
         interrupted=interrupted,
@@ -122,14 +122,21 @@ def dry_run(
     return plans
 
 
-def repeat_command(request: TargetRequest, cell: str, seed: int) -> str:
-    """The command that examines one cell again, with the same noise."""
-    words = ["sampler-audit", "local", "--target", request.name]
-    if request.python:
-        words += ["--python", request.python]
-    for name, value in request.options.items():
-        words += [f"--{name}", value]
-    return shlex.join([*words, "--only", cell, "--seed", str(seed)])
+def repeat_command(settings: AuditSettings, request: TargetRequest, cell: str) -> str:
+    """The command that examines one cell again: same engine, device, noise, draws and gate."""
+    default = AuditSettings(seed=settings.seed)
+    options = {
+        "python": request.python,
+        "device": request.device if request.device != "auto" else None,
+        **request.options,
+        "draws": settings.n_draws,
+        "gate": settings.gate if settings.gate != default.gate else None,
+        "alpha": settings.alpha if settings.alpha != default.alpha else None,
+        "only": cell,
+        "seed": settings.seed,
+    }
+    given = [f for k, v in options.items() if v is not None for f in (f"--{k}", str(v))]
+    return shlex.join(["sampler-audit", "local", "--target", request.name, *given])
 
 
 @contextmanager
@@ -170,16 +177,18 @@ def _audit_target(
     started = time.perf_counter()
     plan = _plan_for(settings, slow=target.info.slow)
     examined, errors, interrupted = _examine_all(plan, target, progress)
-    alternatives = build_alternatives(examined)
     cells = (*verdict.name_cells(examined, plan), *errors)
     cells = tuple(
-        replace(c, repeat=repeat_command(request, c.cell, plan.seed))
+        replace(c, repeat=repeat_command(settings, request, c.cell))
         if c.outcome not in ("pass", "not_applicable")
         else replace(c, ladder=())
         for c in cells
     )
     cells, known, gone = mark_known(settings.known, target.info.name, cells)
-    log_e = log_e_of_run(examined, alternatives)
+    excused = {c.cell for c in cells if c.known}
+    judged = [e for e in examined if e.result.cell not in excused]
+    alternatives = build_alternatives(judged)
+    log_e = log_e_of_run(judged, alternatives)
     full = settings.only is None and not interrupted
     covered = cover(alternatives, plan) if full else ()
     outcome, reason = verdict.decide(cells, log_e, covered, plan, complete=full)
@@ -221,8 +230,10 @@ def _examine_all(
                 break
     except KeyboardInterrupt:
         interrupted = True
+        executor.shutdown(wait=False, cancel_futures=True)
+        # Ends the requests of cells in flight, which may take as long as the engine likes.
+        target.close()
     finally:
-        # Cells in flight end first: the target is closed by whoever opened it.
         executor.shutdown(wait=True, cancel_futures=True)
     return [done[c] for c in plan.cells if c in done], errors, interrupted
 

@@ -4,23 +4,30 @@ Knows no statistics. Whatever is slow to import is imported by the command that 
 ``--help`` is quick and needs neither torch nor scipy.
 """
 
-import math
 import shlex
-import sys
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from sampler_audit.errors import TargetUnavailable, UsageError
+from sampler_audit.errors import TargetUnavailable
+from sampler_audit.options import (
+    LEAST_ALPHA,
+    MOST_SECONDS,
+    NoColorOption,
+    QuietOption,
+    SeedOption,
+    between,
+    one_of,
+    whole,
+)
 
 if TYPE_CHECKING:
     from sampler_audit.audit import AuditSettings, TargetRequest
     from sampler_audit.reports.files import Outputs
-
-OWN_TARGETS = ("builtin", "torch")
-"""Targets that are part of this tool; every other one is an engine."""
 
 app = typer.Typer(
     add_completion=False,
@@ -28,50 +35,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _whole(least: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise typer.BadParameter(f"expected a whole number >= {least}, got {text!r}")
-        return value
-
-    return parse
-
-
-def _between(low: float, high: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not low < value < high:
-            above = f"above {low:g}" + (f" and below {high:g}" if math.isfinite(high) else "")
-            raise typer.BadParameter(f"expected a number {above}, got {str(text)!r}")
-        return value
-
-    return parse
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in allowed:
-            raise typer.BadParameter(f"{text!r} is not one of {', '.join(allowed)}")
-        return text
-
-    return parse
-
-
-SeedOption = Annotated[
-    int | None,
-    typer.Option(parser=_whole(0), metavar="N", help="Seed of the run; else fresh, and printed."),
-]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bar; verdicts only.")]
-NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours (NO_COLOR works too).")]
 
 
 @app.callback(invoke_without_command=True)
@@ -111,27 +74,37 @@ def local(
     ] = None,
     device: Annotated[
         str,
-        typer.Option(parser=_one_of("auto", "cpu", "cuda"), metavar="auto|cpu|cuda", help="Where."),
+        typer.Option(
+            parser=one_of("auto", "cpu", "cuda"),
+            metavar="auto|cpu|cuda",
+            help="Where the samplers run; auto takes a GPU where there is one.",
+        ),
     ] = "auto",
     combos: Annotated[
         str,
         typer.Option(
             metavar="SET",
-            help="Combinations of filters: core, singles, pairs, triples, all, or as in"
-            " top_k+top_p+min_p,top_k.",
+            help="Combinations of filters: core, singles, pairs, triples, all, or names of"
+            " 'list combos', as in top_k+top_p+min_p,top_k.",
         ),
     ] = "core",
     rows: Annotated[
         str,
-        typer.Option(metavar="SET", help="Rows of logits: core, full, or names of 'list rows'."),
+        typer.Option(
+            metavar="SET",
+            help="Rows of logits: quick, core, full, real, or names of 'list rows', as in"
+            " zipf,constant@8192. With --combos core, core means quick.",
+        ),
     ] = "core",
     only: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="One cell, by the id that the report prints."),
+        typer.Option(metavar="ID", help="One cell, by its id, instead of --combos and --rows."),
     ] = None,
     draws: Annotated[
         int | None,
-        typer.Option(parser=_whole(1), metavar="N", help="The most draws that a cell gets."),
+        typer.Option(
+            parser=whole(1), metavar="N", help="The most draws that a cell gets; else 200."
+        ),
     ] = None,
     defect: Annotated[
         str | None,
@@ -144,13 +117,15 @@ def local(
     alpha: Annotated[
         float,
         typer.Option(
-            parser=_between(0, 1), metavar="RATE", help="False-alarm rate of the whole run."
+            parser=between(LEAST_ALPHA, 1),
+            metavar="RATE",
+            help="False-alarm rate of the whole run.",
         ),
     ] = 1e-4,
     gate: Annotated[
         str,
         typer.Option(
-            parser=_one_of("e-value", "chi-square"),
+            parser=one_of("e-value", "chi-square"),
             metavar="e-value|chi-square",
             help="Which statistic fails a run.",
         ),
@@ -159,7 +134,7 @@ def local(
     timeout: Annotated[
         float,
         typer.Option(
-            parser=_between(0, math.inf), metavar="SECONDS", help="Longest wait for one answer."
+            parser=between(0, MOST_SECONDS), metavar="SECONDS", help="Longest wait for one answer."
         ),
     ] = 600,
     known: Annotated[
@@ -183,11 +158,15 @@ def local(
     quiet: QuietOption = False,
     no_color: NoColorOption = False,
 ) -> int:
-    """Audit the samplers on this machine: our own, and every engine that can be imported."""
+    """Audit the samplers on this machine.
+
+    Our own, and every engine that can be imported here or by the interpreter of --python.
+    """
     from sampler_audit.audit import AuditSettings
     from sampler_audit.known import read_known
     from sampler_audit.plan import Gate
     from sampler_audit.reports.files import Outputs, github_outputs
+    from sampler_audit.requests import choose_requests
 
     outputs = Outputs(json=json, junit=junit, markdown=markdown)
     outputs = github_outputs(outputs) if github else outputs
@@ -215,22 +194,26 @@ def local(
     if dry_run:
         return _print_plans(settings, requests, searched)
     outputs.check()
-    return _run(
-        settings,
-        requests,
-        outputs,
-        searched=searched,
-        allow_inconclusive=allow_inconclusive,
-        quiet=quiet,
-        no_color=no_color,
-    )
+    with _one_interrupt():
+        return _run(
+            settings,
+            requests,
+            outputs,
+            searched=searched,
+            allow_inconclusive=allow_inconclusive,
+            quiet=quiet,
+            no_color=no_color,
+        )
 
 
 @app.command()
 def selftest(
     seed: SeedOption = None, quiet: QuietOption = False, no_color: NoColorOption = False
 ) -> int:
-    """Plant every defect, which must be found, and audit healthy samplers, which must not fail."""
+    """Check the auditor itself.
+
+    Plants every defect, which must be found, and audits healthy samplers, which must not fail.
+    """
     from sampler_audit.reports import selftest as selftest_report
     from sampler_audit.reports.progress import progress_bar
     from sampler_audit.reports.terminal import make_console
@@ -248,7 +231,7 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            parser=_one_of("rows", "combos", "targets", "checks", "defects", "conventions"),
+            parser=one_of("rows", "combos", "targets", "checks", "defects", "conventions"),
             metavar="rows|combos|targets|checks|defects|conventions",
         ),
     ],
@@ -260,65 +243,6 @@ def list_(
     width = max(len(name) for name, _ in pairs)
     for name, text in pairs:
         typer.echo(f"{name:<{width}}  {text}".rstrip())
-
-
-def choose_requests(
-    names: Sequence[str],
-    *,
-    python: str | None,
-    device: Literal["auto", "cpu", "cuda"],
-    defect: str | None,
-    when: str | None,
-    timeout_s: float,
-) -> "list[TargetRequest]":
-    """What to audit, each once: the targets named, or builtin and every engine.
-
-    ``python`` is the interpreter of the engines; this tool's own targets run in this one.
-
-    Raises:
-        UsageError: an unknown target or defect, or a defect planted in somebody else's engine.
-    """
-    from sampler_audit.audit import TargetRequest
-    from sampler_audit.targets import describe, target_names
-
-    options = _defect_options(defect, when)
-    engines = [name for name in target_names() if name not in OWN_TARGETS]
-    chosen = list(dict.fromkeys(names)) or ["builtin", *([] if options else engines)]
-    for name in chosen:
-        # Before the first target runs, not after: this raises for a name that is no target.
-        describe(name)
-    if options and chosen != ["builtin"]:
-        raise UsageError(f"--defect plants a fault in builtin, not in {', '.join(chosen)}")
-    if python is not None and set(chosen) <= set(OWN_TARGETS):
-        raise UsageError(f"--python is for engines; {', '.join(chosen)} runs in this interpreter")
-    return [
-        TargetRequest(
-            name=name,
-            python=None if name in OWN_TARGETS else python,
-            device=device,
-            options=options,
-            timeout_s=timeout_s,
-        )
-        for name in chosen
-    ]
-
-
-def _defect_options(defect: str | None, when: str | None) -> dict[str, str]:
-    from sampler_reference.defects import DEFECTS
-    from sampler_scenarios.params import combo_name, make_combo
-
-    if defect is None:
-        if when is not None:
-            raise UsageError("--when says when a planted defect acts; give --defect NAME too")
-        return {}
-    if defect not in DEFECTS:
-        raise UsageError(f"unknown defect {defect!r}; known: {', '.join(DEFECTS)}")
-    if when is None:
-        return {"defect": defect}
-    try:
-        return {"defect": defect, "when": combo_name(make_combo(when.split("+")))}
-    except ValueError as exc:
-        raise UsageError(f"--when: {exc}") from exc
 
 
 def _print_plans(
@@ -375,13 +299,28 @@ def _run(
     return exit_code(report, allow_inconclusive=allow_inconclusive)
 
 
+@contextmanager
+def _one_interrupt() -> Iterator[None]:
+    """Ctrl-C interrupts once: what follows takes no time, and a second would lose the report."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _fresh_seed() -> int:
     import secrets
 
     return secrets.randbelow(2**31)
 
 
-def _command(words: Sequence[str] | None, fresh_seed: int | None) -> str:
+def _command(words: Sequence[str], fresh_seed: int | None) -> str:
     """The command line as typed, with the seed that makes it repeatable."""
-    typed = ["sampler-audit", *(sys.argv[1:] if words is None else words)]
-    return shlex.join(typed + ([] if fresh_seed is None else ["--seed", str(fresh_seed)]))
+    seed = [] if fresh_seed is None else ["--seed", str(fresh_seed)]
+    return shlex.join(["sampler-audit", *words, *seed])

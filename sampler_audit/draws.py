@@ -25,7 +25,6 @@ class TargetInfo:
         special_values: Whether it states a policy for NaN and +inf logits (see the reference);
             otherwise rows that hold such values do not gate.
         slow: Whether a full row takes seconds here, so that plans must keep rows short.
-        parameters: Limits of the engine that make cells not applicable, ``name -> reason``.
     """
 
     name: str

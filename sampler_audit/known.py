@@ -26,13 +26,19 @@ def read_known(path: Path) -> tuple[KnownFault, ...]:
     """The entries of a TOML file with one ``[[known]]`` table each: id, reason, link.
 
     Raises:
-        UsageError: a file that cannot be read, or an entry that is not complete.
+        UsageError: a file that cannot be read, an entry that is not complete, or anything else in
+            the file: a misspelt ``[[knwon]]`` would excuse nothing and say nothing.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
         raise UsageError(f"cannot read the known faults in {path}: {exc}") from exc
-    return tuple(_entry(path, raw) for raw in table.get("known", []))
+    entries = table.pop("known", [])
+    if table or not isinstance(entries, list):
+        raise UsageError(
+            f"{path} may hold [[known]] tables only, got {', '.join(table) or entries}"
+        )
+    return tuple(_entry(path, raw) for raw in entries)
 
 
 def _entry(path: Path, raw: object) -> KnownFault:
@@ -57,7 +63,7 @@ def mark_known(
         failing = [c.cell for c in named if c.outcome == "fail"]
         line = f"{fault.id}: {fault.reason} ({fault.link})"
         if failing:
-            there.append(f"{line}: {len(failing)} cells")
+            there.append(f"{line}: {len(failing)} cell{'' if len(failing) == 1 else 's'}")
             excused.update(dict.fromkeys(failing, f"{fault.reason} ({fault.link})"))
         elif named:
             gone.append(line)

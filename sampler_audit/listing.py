@@ -16,14 +16,20 @@ Listing = list[tuple[str, str]]
 
 
 def _rows() -> Listing:
-    made = [(kind.name, kind.why) for kind in KINDS]
-    return made + [
-        (slug, f"real row: the next token after {prompt_of(slug)!r}") for slug in REAL_ROWS
+    sets = [
+        ("quick", "some kinds of row and three real rows, at typical values"),
+        ("core", "every kind of row and every real row at typical values, and edge values"),
+        ("full", "as core, each kind at each vocabulary size, real rows at full length"),
+        ("real", "the real rows at full length"),
     ]
+    made = [(kind.name, kind.why) for kind in KINDS]
+    real = [(slug, f"real row: the next token after {prompt_of(slug)!r}") for slug in REAL_ROWS]
+    return sets + made + real
 
 
 def _combos() -> Listing:
     sets = [(name, f"{len(combos)} combinations") for name, combos in COMBO_SETS.items()]
+    sets[0] = ("core", f"{sets[0][1]}, on few rows: --rows core then means --rows quick")
     return sets + [(combo_name(combo), "" if combo else "no filter is on") for combo in ALL_COMBOS]
 
 

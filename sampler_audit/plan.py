@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sampler_audit.errors import UsageError
 from sampler_scenarios.batches import PATTERNS
 from sampler_scenarios.cells import Cell, parse_cell
-from sampler_scenarios.combos import select_combos
-from sampler_scenarios.params import FILTERS, Combo, SamplingParams
+from sampler_scenarios.combos import ALL_COMBOS, select_combos
+from sampler_scenarios.params import FILTERS, Combo, SamplingParams, combo_name
 from sampler_scenarios.real_rows import REAL_ROWS
 from sampler_scenarios.rows import KINDS, LARGE_VOCAB_SIZES, VOCAB_SIZES, check_row_name
 from sampler_scenarios.settings import edge_params, typical_params
@@ -124,12 +124,13 @@ def build_plan(
     if seed < 0:
         raise UsageError(f"seed must be >= 0, got {seed}")
     try:
-        selected = sorted(select_combos(combos), key=lambda combo: (len(combo), combo))
-        cells = (
-            [parse_cell(only)]
-            if only is not None
-            else list(_cells(selected, _rows_of(combos, rows), slow=slow))
-        )
+        selected = [combo for combo in ALL_COMBOS if combo in select_combos(combos)]
+        if only is not None:
+            cells = [parse_cell(only)]
+            combos, rows = combo_name(cells[0].combo), cells[0].row
+        else:
+            rows = _rows_of(combos, rows)
+            cells = list(_cells(selected, rows, slow=slow))
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
     return AuditPlan(

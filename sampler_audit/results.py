@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from dataclasses import dataclass
@@ -197,6 +198,7 @@ class AuditReport:
             failure, none at all is.
     """
 
+    schema_version: int = SCHEMA_VERSION
     version: str
     command: str
     seed: int
@@ -209,7 +211,6 @@ class AuditReport:
     searched: bool = False
     interrupted: bool = False
     seconds: float = 0.0
-    schema_version: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +257,7 @@ class SelftestReport:
 
 
 def to_json(report: AuditReport) -> str:
-    """The report as indented JSON; infinities are the strings Infinity and -Infinity."""
+    """The report as indented JSON; Infinity, -Infinity and NaN, which JSON lacks, are strings."""
     return json.dumps(_plain(report), indent=1, allow_nan=False)
 
 
@@ -275,7 +276,10 @@ def from_json(text: str) -> AuditReport:
         raise UsageError(
             f"this report has schema version {version}; this version reads {SCHEMA_VERSION}"
         )
-    report: AuditReport = _build(AuditReport, raw)
+    try:
+        report: AuditReport = _build(AuditReport, raw)
+    except (TypeError, ValueError, KeyError, AttributeError) as exc:
+        raise UsageError(f"not a whole report of schema version {version}: {exc}") from exc
     return report
 
 
@@ -284,8 +288,8 @@ def _plain(value: object) -> object:
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
 
 

@@ -61,7 +61,9 @@ def decide(
     errors = [c for c in cells if c.outcome == "error"]
     if errors:
         return "error", f"{len(errors)} cells could not be tried: {errors[0].reason}"
-    if not any(c.outcome == "pass" for c in cells):
+    if not cells:
+        return "inconclusive", "no cell was done"
+    if not any(c.outcome == "pass" or c.known for c in cells):
         return "inconclusive", "no cell of this plan applies to the target"
     if not complete:
         return "pass", "nothing is wrong in what was tried, which is not the whole plan"
@@ -84,7 +86,7 @@ def _proved(
             f"{len(missing)} of {len(coverage)} pairs of a planted defect and the filters that "
             f"must be on might be missed, as {first.defect}: {first.cure}",
         )
-    return "pass", "every planted defect of the list would have been found"
+    return "pass", "every planted defect that its cells can show would have been found"
 
 
 def fitting_conventions(examined: Sequence[Examined], info: TargetInfo) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def weight(z: tl.tensor, z_max: tl.tensor) -> tl.tensor:
 def target_mass(p: tl.tensor, total: tl.tensor) -> tl.tensor:
     """Least integer t in [1, total] such that a mass before a token is < p*total iff it is < t.
 
-    p is the fp32 value widened to fp64, and p*total is rounded to fp64: once, to 2^-53 of it.
+    p is the fp32 value widened to fp64, and p*total is computed in fp64, to 2^-52 of it.
     """
     wanted = tl.ceil(p.to(tl.float64) * total.to(tl.float64)).to(tl.int64)
     return tl.maximum(tl.minimum(wanted, total), 1)

@@ -5,7 +5,6 @@ Triton is first imported, and every launch has the same floating-point rules.
 """
 
 import os
-import sys
 from collections.abc import Callable
 from typing import ParamSpec, Protocol, TypeVar, cast
 
@@ -28,9 +27,6 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_imported_too_early = sys.modules.get("triton") is not None and (
-    "TRITON_INTERPRET" not in os.environ
-)
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
@@ -51,6 +47,9 @@ ADD = tl.standard._sum_combine
 interpreter 0.3 ms a call. It matters where a loop does little else."""
 
 INTERPRETED: bool = triton.knobs.runtime.interpret
+
+# Whoever imported Triton before the interpreter was chosen left its own functions to the compiler.
+_imported_too_early = INTERPRETED and type(ADD).__name__ == "JITFunction"
 
 
 class InterpreterUnsupported(RuntimeError):
@@ -116,7 +115,7 @@ def interpreter_obstacle(
         return (
             "Triton was imported before sampler_kernels, without TRITON_INTERPRET=1, so parts of "
             "it are compiled for a GPU that is not here; import sampler_kernels first, or set "
-            "TRITON_INTERPRET=1"
+            "TRITON_INTERPRET=1 before Triton is imported"
         )
     return None
 

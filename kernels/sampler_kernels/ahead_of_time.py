@@ -15,9 +15,10 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import product
 
 from sampler_kernels._arguments import MIN_BLOCK_SIZE
 from sampler_kernels._rows import CAPACITY_LIMIT, DEVICE_BLOCK_SIZE
@@ -27,20 +28,21 @@ NVIDIA_TARGETS = {"sm_80": 80, "sm_90": 90, "sm_100": 100}
 AMD_TARGETS = {"gfx942": "gfx942"}
 TARGETS = (*NVIDIA_TARGETS, *AMD_TARGETS)
 
-VARIANTS = ("fp32", "bf16", "one_token")
-"""Dtype of the logits; ``one_token`` is fp32 with the vocabulary and stride of 1 that Triton turns
-into constants, and takes the other branch of every switch."""
+VARIANTS = ("fp32", "bf16", "fp16", "one_token")
+"""Dtype of the logits. Triton compiles anew for multiples of 16 and for 1: fp32 and bf16 have a
+vocabulary and stride as of a model, multiples of 16; fp16 has others, and top_k in int32;
+``one_token`` is fp32 with what is 1 as constants, and takes the other branch of every switch."""
 
 PARAMETER_TYPES = {
     "logits_ptr": "*{logits}",
     "masked_ptr": "*{logits}",
-    "row_stride": "i64",
+    "row_stride": "i32",
     "vocab_size": "i32",
     "n_rows": "i32",
     "temperature_ptr": "*fp32",
     "scaled_ptr": "*fp32",
     "log_min_p_ptr": "*fp64",
-    "top_k_ptr": "*i64",
+    "top_k_ptr": "*{top_k}",
     "top_p_ptr": "*fp32",
     "state_ptr": "*i64",
     "kept_logits_ptr": "*fp32",
@@ -112,8 +114,12 @@ def compile_kernel(name: str, variant: str, target: str) -> Compiled:
 
     kernel = find_kernels()[name]
     signature, constants = _signature(kernel, variant)
-    pointers = [i for i, type_name in enumerate(signature.values()) if type_name.startswith("*")]
-    aligned = {(i,): [["tt.divisibility", 16]] for i in pointers}
+    multiples = () if variant == "fp16" else ("row_stride", "vocab_size")
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, (parameter, type_name) in enumerate(signature.items())
+        if type_name.startswith("*") or (parameter in multiples and type_name != "constexpr")
+    }
     gpu = (
         GPUTarget("cuda", NVIDIA_TARGETS[target], 32)
         if target in NVIDIA_TARGETS
@@ -141,18 +147,18 @@ def _signature(
         "BLOCK_SIZE": DEVICE_BLOCK_SIZE,
     }
     if variant == "one_token":
-        constants |= {"vocab_size": 1, "row_stride": 1, "CAPACITY": 1, "BLOCK_SIZE": MIN_BLOCK_SIZE}
-    logits = "bf16" if variant == "bf16" else "fp32"
-    names = _parameters(kernel)
+        constants |= {"vocab_size": 1, "row_stride": 1, "n_rows": 1}
+        constants |= {"CAPACITY": 1, "BLOCK_SIZE": MIN_BLOCK_SIZE}
+    types = {
+        "logits": "fp32" if variant == "one_token" else variant,
+        "top_k": "i32" if variant == "fp16" else "i64",
+    }
+    names = list(inspect.signature(getattr(kernel, "fn", kernel)).parameters)
     signature = {
-        name: "constexpr" if name in constants else PARAMETER_TYPES[name].format(logits=logits)
+        name: "constexpr" if name in constants else PARAMETER_TYPES[name].format_map(types)
         for name in names
     }
     return signature, {name: value for name, value in constants.items() if name in names}
-
-
-def _parameters(kernel: Callable[..., None]) -> list[str]:
-    return list(inspect.signature(getattr(kernel, "fn", kernel)).parameters)
 
 
 def _nvidia_resources(cubin: bytes) -> tuple[int, int]:
@@ -174,13 +180,6 @@ def _amd_resources(assembly: str) -> tuple[int, int]:
     return max(map(int, registers)), sum(map(int, spills))
 
 
-def _jobs(variants: list[str], targets: list[str]) -> Iterator[tuple[str, str, str]]:
-    for name, kernel in find_kernels().items():
-        for variant in variants:
-            if variant == "fp32" or "logits_ptr" in _parameters(kernel):
-                yield from ((name, variant, target) for target in targets)
-
-
 def main() -> int:
     """Compile everything that is asked for and print it, one JSON object a line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -191,7 +190,7 @@ def main() -> int:
         command = [sys.executable, "-m", "sampler_kernels.ahead_of_time", *sys.argv[1:]]
         compiled_only = os.environ | {"TRITON_INTERPRET": "0"}
         return subprocess.run(command, env=compiled_only, check=False).returncode
-    jobs = list(_jobs(arguments.variant or [*VARIANTS], arguments.target or [*TARGETS]))
+    jobs = product(find_kernels(), arguments.variant or VARIANTS, arguments.target or TARGETS)
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         for compiled in pool.map(compile_kernel, *zip(*jobs, strict=True)):
             sys.stdout.write(json.dumps(asdict(compiled)) + "\n")

@@ -73,18 +73,6 @@ def exponentials(seeds: Int, positions: Int, token_ids: Int) -> Float:
     return -np.log1p(-uniforms(seeds, positions, token_ids))
 
 
-def scores_of(z: Float, seeds: Int, positions: Int) -> Float:
-    """Log of the race's arrival times, ``ln E + max(z) - z``, ``[n_draws, V]``; +inf if masked.
-
-    ``z`` is the row that is drawn from: divided by temperature, -inf where filtered out.
-    """
-    scores = np.full((seeds.size, z.size), np.inf)
-    ids = np.flatnonzero(z > -np.inf)
-    if ids.size:
-        scores[:, ids], _ = _arrivals(z, ids, seeds, positions)
-    return scores
-
-
 def race(z: Float, seeds: Int, positions: Int) -> Int:
     """The token drawn by every (seed, position) ``[n]``; -1 where all of ``z`` [V] is masked.
 

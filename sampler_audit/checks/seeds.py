@@ -56,8 +56,9 @@ def check_equal(draws: SeededDraws) -> CheckResult:
 def check_independent(draws: SeededDraws) -> CheckResult:
     """The mean e-value of the two orders in which a fault would tie draws together.
 
-    A sequence that never changes has no order to test. It fails by fact where the other one says
-    that no token has more than half of the mass: all equal then has a chance of about 2^-127.
+    A sequence that never changes has no order to test. It fails where no token takes more than half
+    of the other one. Both at once have a chance below 1e-23 under any law, of which a token of mass
+    3/4 is the worst: the first is q^128, the second by Chernoff's bound (4 q (1 - q))^64.
     """
     sequences = {"seeds": draws.by_seed, "positions": draws.by_position}
     for name, tokens in sequences.items():

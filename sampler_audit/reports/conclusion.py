@@ -1,6 +1,7 @@
 """What a whole run comes to: its exit code, and one sentence for each target."""
 
 import math
+from collections.abc import Sequence
 
 from sampler_audit.reports import words
 from sampler_audit.results import AuditReport, Coverage, Outcome, TargetReport
@@ -58,7 +59,10 @@ def verdict(target: TargetReport, alpha: float) -> str:
     sentences = [f"{LABELS[target.outcome]}  {target.info.name}: {_stop(target.reason)}"]
     if smallest := [combo_name(c.combo) for c in target.combos if c.minimal]:
         sentences.append(f"Smallest failing combinations: {words.listed(smallest, 4)}.")
-    exact = sum(cell.kept is not None and cell.kept.verdict == "FAIL" for cell in target.cells)
+    exact = sum(
+        cell.kept is not None and cell.kept.verdict == "FAIL" and not cell.known
+        for cell in target.cells
+    )
     if target.outcome == "fail" and exact:
         sentences.append(
             f"{words.plural(exact, 'kept set')} broke an exact rule, in which chance plays no part."
@@ -71,26 +75,32 @@ def verdict(target: TargetReport, alpha: float) -> str:
 
 
 def coverage(target: TargetReport) -> str:
-    """How many of the planted defects this very run would have found, and which not."""
-    if not target.coverage:
+    """How many planted defects this very run would have found, of those that its cells can show."""
+    missed: dict[str, list[Coverage]] = {row.defect: [] for row in target.coverage}
+    for row in target.coverage:
+        missed[row.defect] += [] if row.covered else [row]
+    told = [_missed(name, rows) for name, rows in missed.items() if rows]
+    n_ways, n_missed = len(target.coverage), sum(map(len, missed.values()))
+    if not n_ways:
         return ""
-    defects = dict.fromkeys(row.defect for row in target.coverage)
-    missed = [row for row in target.coverage if not row.covered]
-    found = len(defects) - len({row.defect for row in missed})
-    pairs = len(target.coverage)
     text = (
-        f"This run would have found {found} of {len(defects)} planted defects; crossed with the"
-        f" filters that must be on, {pairs - len(missed)} of {pairs}."
+        f"This run would have found {len(missed) - len(told)} of the"
+        f" {words.plural(len(missed), 'planted defect')} that its cells can show; crossed with the"
+        f" filters that must be on, {n_ways - n_missed} of {n_ways}."
     )
-    if missed:
-        text += " Not covered: " + "; ".join(_missed(row) for row in missed[:5])
-        text += f"; and {len(missed) - 5} more." if len(missed) > 5 else "."
+    if told:
+        text += f" Not covered: {'; '.join(told[:5])}"
+        text += f"; and {len(told) - 5} more." if len(told) > 5 else "."
     return text
 
 
-def _missed(row: Coverage) -> str:
-    where = f" with {'+'.join(row.requires)}" if row.requires else ""
-    return f"{row.defect}{where}" + (f" ({row.cure.rstrip('.')})" if row.cure else "")
+def _missed(defect: str, rows: Sequence[Coverage]) -> str:
+    """A defect, the filters with which it might be missed, and the first cure."""
+    first = rows[0]
+    where = f" with {combo_name(first.requires)}" if first.requires else ""
+    if len(rows) > 1:
+        where = f" with {len(rows)} sets of filters, as {combo_name(first.requires)}"
+    return f"{defect}{where}" + (f" ({first.cure.rstrip('.')})" if first.cure else "")
 
 
 def _stop(text: str) -> str:

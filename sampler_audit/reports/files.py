@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sampler_audit.errors import SamplerAuditError, UsageError
@@ -60,13 +60,7 @@ class Outputs:
 def github_outputs(outputs: Outputs) -> Outputs:
     """``outputs`` with annotations and, where GitHub Actions names a file for it, the summary."""
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    return Outputs(
-        json=outputs.json,
-        junit=outputs.junit,
-        markdown=outputs.markdown,
-        step_summary=Path(summary) if summary else None,
-        annotate=True,
-    )
+    return replace(outputs, step_summary=Path(summary) if summary else None, annotate=True)
 
 
 def _check_writable(path: Path) -> None:

@@ -131,7 +131,8 @@ def _kept_words(kept: KeptSet) -> str:
 def _some(n: int, tokens: Sequence[int]) -> str:
     shown = ", ".join(str(token) for token in tokens)
     more = ", ..." if n > len(tokens) else ""
-    return f"{n} (token{'' if n == 1 else 's'} {shown}{more})" if tokens else str(n)
+    said = words.count(n)
+    return f"{said} (token{'' if n == 1 else 's'} {shown}{more})" if tokens else said
 
 
 def _histogram_words(histogram: Histogram) -> str:

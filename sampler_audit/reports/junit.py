@@ -1,5 +1,7 @@
 """The report as JUnit XML: one suite a target, with a case a cell, a combination and the run.
 
+Valid against junit-10.xsd of the xUnit plugin of Jenkins, the strictest reader in wide use.
+
 A fault that pools the evidence of many cells belongs to none of them, hence the cases of
 combinations and of the run. A known fault is skipped, so that it does not turn a build red.
 """
@@ -38,10 +40,11 @@ def render(report: AuditReport, *, allow_inconclusive: bool = False) -> str:
     """The document; its last case is red exactly where the exit code is not 0."""
     root = ET.Element("testsuites", name="sampler-audit")
     for target in report.targets:
-        _add_suite(root, target.info.name, list(_target_cases(target, report.alpha)))
+        cases = list(_target_cases(target, report.alpha))
+        _add_suite(root, target.info.name, cases, target.seconds)
     code = conclusion.exit_code(report, allow_inconclusive=allow_inconclusive)
-    _add_suite(root, "sampler-audit", list(_whole_run(report, code)))
-    _count(root, list(root.iter("testcase")))
+    _add_suite(root, "sampler-audit", list(_whole_run(report, code)), 0.0)
+    _count(root, list(root.iter("testcase")), report.seconds)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -61,18 +64,18 @@ def _target_cases(target: TargetReport, alpha: float) -> Iterator[_Case]:
         outcome=target.outcome,
         message=verdict,
         details=conclusion.coverage(target),
-        seconds=target.seconds,
     )
 
 
 def _cell_case(cell: CellResult) -> _Case:
     facts = [f"{label}: {text}" for label, text in cell_facts(cell)]
+    details = [*facts, cell.repeat, *ladder_lines(cell.ladder, width=100)]
     return _Case(
         kind="cell",
         name=cell.cell,
         outcome="not_applicable" if cell.known else cell.outcome,
         message=f"known fault: {cell.known}" if cell.known else cell.reason or "; ".join(facts),
-        details="\n".join([*facts, cell.repeat, *ladder_lines(cell.ladder, width=100)]),
+        details="\n".join(filter(None, details)),
         seconds=cell.seconds,
     )
 
@@ -98,10 +101,10 @@ def _whole_run(report: AuditReport, code: int) -> Iterator[_Case]:
     elif conclusion.nothing_learned(report):
         message = conclusion.NOTHING_LEARNED
     run: Outcome = "pass" if code == 0 else "fail" if code == 1 else "error"
-    yield _Case(kind="run", name="run", outcome=run, message=message, seconds=report.seconds)
+    yield _Case(kind="run", name="run", outcome=run, message=message)
 
 
-def _add_suite(root: ET.Element, name: str, cases: list[_Case]) -> None:
+def _add_suite(root: ET.Element, name: str, cases: list[_Case], seconds: float) -> None:
     suite = ET.SubElement(root, "testsuite", name=name)
     for case in cases:
         element = ET.SubElement(
@@ -114,14 +117,21 @@ def _add_suite(root: ET.Element, name: str, cases: list[_Case]) -> None:
         if case.outcome != "pass":
             result = ET.SubElement(element, _ELEMENTS[case.outcome], message=_clean(case.message))
             result.text = _clean(case.details)
-    _count(suite, list(suite))
+    _count(suite, list(suite), seconds)
+    # The document has no such attribute in the schema of Jenkins, which is validated against.
+    suite.set("skipped", _how_many(list(suite), "skipped"))
 
 
-def _count(element: ET.Element, cases: list[ET.Element]) -> None:
+def _count(element: ET.Element, cases: list[ET.Element], seconds: float) -> None:
+    """What is in an element and how long it took; cells overlap, so theirs do not add up to it."""
     element.set("tests", str(len(cases)))
-    for plural, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        element.set(plural, str(sum(case.find(tag) is not None for case in cases)))
-    element.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
+    element.set("failures", _how_many(cases, "failure"))
+    element.set("errors", _how_many(cases, "error"))
+    element.set("time", f"{seconds:.3f}")
+
+
+def _how_many(cases: list[ET.Element], tag: str) -> str:
+    return str(sum(case.find(tag) is not None for case in cases))
 
 
 def _clean(text: str) -> str:

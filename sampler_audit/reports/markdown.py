@@ -32,7 +32,7 @@ def _table(target: TargetReport) -> list[str]:
     if not target.combos:
         return []
     head, rule = summary.COMBO_COLUMNS, [":--", *["--:"] * 8, ":--"]
-    rows = [summary.combo_row(combo) for combo in target.combos]
+    rows = [summary.combo_row(combo, target) for combo in target.combos]
     return ["", *(f"| {' | '.join(row)} |" for row in (head, rule, *rows))]
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from sampler_audit.reports import conclusion, words
+from sampler_audit.reports.findings import known_only
 from sampler_audit.results import AuditReport, CellResult, ComboResult, KeptSet, TargetReport
 from sampler_scenarios.params import combo_name
 
@@ -13,7 +14,7 @@ COMBO_COLUMNS = (
     "failed",
     "band",
     "draws",
-    "chi²/dof",
+    "chi2/dof",
     "p",
     "Holm p",
     "log10 E",
@@ -48,7 +49,12 @@ def header(report: AuditReport, target: TargetReport) -> list[tuple[str, str]]:
     ]
 
 
-def combo_row(combo: ComboResult) -> tuple[str, ...]:
+def combo_label(combo: ComboResult, target: TargetReport) -> str:
+    """The outcome of a combination; KNOWN where it fails through known faults alone."""
+    return "KNOWN" if known_only(combo, target) else conclusion.LABELS[combo.outcome]
+
+
+def combo_row(combo: ComboResult, target: TargetReport) -> tuple[str, ...]:
     """A row of the table of combinations, in the order of COMBO_COLUMNS."""
     drawn = combo.dof > 0
     return (
@@ -61,7 +67,7 @@ def combo_row(combo: ComboResult) -> tuple[str, ...]:
         words.pvalue(combo.pvalue) if drawn else "-",
         words.pvalue(combo.pvalue_holm) if drawn else "-",
         words.log10_e(combo.log_e) if combo.n_draws else "-",
-        conclusion.LABELS[combo.outcome],
+        combo_label(combo, target),
     )
 
 

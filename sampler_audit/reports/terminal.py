@@ -11,19 +11,28 @@ from rich.text import Text
 from sampler_audit.reports import conclusion, summary
 from sampler_audit.reports.findings import Finding, findings
 from sampler_audit.reports.ladder import ladder_lines
-from sampler_audit.results import AuditReport, Outcome, TargetReport
+from sampler_audit.results import AuditReport, TargetReport
 from sampler_scenarios.params import Combo, combo_name
 
 WIDEST = 100
-_WIDE = 96
-
-_STYLES: dict[Outcome, str] = {
-    "pass": "green",
-    "fail": "bold red",
-    "inconclusive": "yellow",
-    "not_applicable": "dim",
-    "error": "bold magenta",
+_STYLES = {
+    "PASS": "green",
+    "FAIL": "bold red",
+    "KNOWN": "yellow",
+    "INCONCLUSIVE": "yellow",
+    "n/a": "dim",
+    "ERROR": "bold magenta",
 }
+"""By what ``summary.combo_label`` and ``conclusion.LABELS`` say."""
+
+_LAYOUTS = (
+    # Of the two p-values the adjusted one is the one to act on; without room for either the
+    # verdict says what they come to.
+    (96, (), 1, 23),
+    (79, ("p",), 0, 18),
+    (0, ("band", "draws", "chi2/dof", "p", "Holm p"), 0, 18),
+)
+"""From this width on: columns left out, gap, and the longest line of a combination's name."""
 
 
 def make_console(*, no_color: bool = False, stderr: bool = False) -> Console:
@@ -75,8 +84,7 @@ def _pairs(pairs: list[tuple[str, str]]) -> Table:
 
 
 def _combos(target: TargetReport, width: int) -> Table:
-    # Of the two p-values the adjusted one is the one to act on.
-    left_out, gap, longest = ((), 1, 23) if width >= _WIDE else (("p",), 0, 18)
+    _, left_out, gap, longest = next(layout for layout in _LAYOUTS if width >= layout[0])
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False)
     shown = [i for i, name in enumerate(summary.COMBO_COLUMNS) if name not in left_out]
     for i in shown:
@@ -85,9 +93,9 @@ def _combos(target: TargetReport, width: int) -> Table:
         # Where the table is too wide, the first column gives way.
         table.add_column(name, justify="left" if text else "right", no_wrap=i > 0)
     for combo in target.combos:
-        row = [Text(cell) for cell in summary.combo_row(combo)]
+        row = [Text(cell) for cell in summary.combo_row(combo, target)]
         row[0] = _in_lines(combo_name(combo.combo), longest)
-        row[-1].stylize(_STYLES[combo.outcome])
+        row[-1].stylize(_STYLES[row[-1].plain])
         table.add_row(*(row[i] for i in shown))
     return table
 
@@ -104,7 +112,8 @@ def _in_lines(name: str, longest: int) -> Text:
 
 
 def _show_finding(finding: Finding, console: Console) -> None:
-    console.print(Text(f"✗ {finding.title}", style=_STYLES["fail"]))
+    mark = "x" if console.options.ascii_only else "✗"
+    console.print(Text(f"{mark} {finding.title}", style=_STYLES["FAIL"]))
     facts = list(finding.facts)
     if finding.workaround:
         facts.append(("passes near", finding.workaround))
@@ -127,20 +136,19 @@ def _matrix(report: AuditReport) -> RenderableType:
     table.add_column("combination", overflow="fold")
     for target in report.targets:
         table.add_column(Text(target.info.name), overflow="fold")
-    outcomes = [{c.combo: c.outcome for c in target.combos} for target in report.targets]
+    labels = [
+        {combo.combo: summary.combo_label(combo, target) for combo in target.combos}
+        for target in report.targets
+    ]
     for combo in _all_combos(report):
-        row = [Text("-") if combo not in seen else _label(seen[combo]) for seen in outcomes]
-        table.add_row(combo_name(combo), *row)
+        said = [seen.get(combo, "-") for seen in labels]
+        table.add_row(combo_name(combo), *(Text(s, style=_STYLES.get(s, "")) for s in said))
     return Group(Text(), Text("All targets", style="bold"), table)
 
 
 def _all_combos(report: AuditReport) -> list[Combo]:
     seen = dict.fromkeys(combo.combo for target in report.targets for combo in target.combos)
     return sorted(seen, key=len)
-
-
-def _label(outcome: Outcome) -> Text:
-    return Text(conclusion.LABELS[outcome], style=_STYLES[outcome])
 
 
 def _show_verdicts(report: AuditReport, console: Console) -> None:
@@ -151,7 +159,8 @@ def _show_verdicts(report: AuditReport, console: Console) -> None:
     for target in report.targets:
         sentence = conclusion.verdict(target, report.alpha)
         text = Text(sentence)
-        text.stylize(_STYLES[target.outcome], 0, len(conclusion.LABELS[target.outcome]))
+        label = conclusion.LABELS[target.outcome]
+        text.stylize(_STYLES[label], 0, len(label))
         console.print(text)
     if conclusion.nothing_learned(report):
         console.print(Text(conclusion.NOTHING_LEARNED))

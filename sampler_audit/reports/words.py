@@ -43,8 +43,8 @@ def odds(log_e: float) -> str:
 
 
 def false_alarm_rate(alpha: float) -> str:
-    """``alpha`` as a frequency of runs."""
-    return f"at most 1 run in {count(round(1 / alpha))}"
+    """``alpha`` as a frequency of runs, never a smaller one."""
+    return f"at most 1 run in {count(math.floor(1 / alpha + 1e-9))}"
 
 
 def count(value: int) -> str:

@@ -9,7 +9,6 @@ import sampler_kernels as kernels
 from sampler_scenarios.params import SamplingParams
 
 Path = Literal["kernel", "twin"]
-Ties = Literal["by_id", "keep_all"]
 
 
 class Sampler:
@@ -49,17 +48,16 @@ class Sampler:
         return self._draw_row(self.filter(logits, params)[index], params[index], seeds, positions)
 
     def _filter(
-        self, logits: torch.Tensor, params: Sequence[SamplingParams], ties: Ties
+        self, logits: torch.Tensor, params: Sequence[SamplingParams], ties: kernels.Ties
     ) -> torch.Tensor:
         def column(value: Callable[[SamplingParams], float], dtype: torch.dtype) -> torch.Tensor:
             return torch.tensor([value(p) for p in params], dtype=dtype, device=logits.device)
 
         temperature = column(lambda p: p.temperature, torch.float32)
-        greedy = temperature == 0
-        # Greedy is the top 1 of the undivided logits with ties to the lowest id.
-        k = column(lambda p: p.top_k, torch.int64).masked_fill(greedy, 1)
-        p = column(lambda p: p.top_p, torch.float32).masked_fill(greedy, 1)
-        min_p = column(lambda p: p.min_p, torch.float32).masked_fill(greedy, 0)
+        # Greedy is the top 1 of the undivided logits, which neither top_p nor min_p ever drops.
+        k = column(lambda p: p.top_k, torch.int64).masked_fill(temperature == 0, 1)
+        p = column(lambda p: p.top_p, torch.float32)
+        min_p = column(lambda p: p.min_p, torch.float32)
         scaled = self._temperature(logits, temperature)
         return self._filters(scaled, top_k=k, top_p=p, min_p=min_p, ties=ties).logits
 

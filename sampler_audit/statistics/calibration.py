@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler_audit.statistics.box import Box, noise_box
+from sampler_audit.statistics.chi_square import g_pvalues
 from sampler_audit.statistics.e_values import (
     Contrast,
     cell_log_e,
@@ -63,6 +64,30 @@ def faulty_runs(
 ) -> Calibration:
     """As ``healthy_runs``, with one of DEFECTS in every cell."""
     return _runs(n_runs, alpha, seed, n_cells, eps, DEFECTS[defect])
+
+
+def chi_square_runs(
+    n_runs: int, alpha: float, seed: int, *, n_cells: int = 200, n_draws: int = 200
+) -> Calibration:
+    """Runs of a perfect sampler under the classical gate, the smallest Holm-adjusted p-value of G.
+
+    Nothing proves a bound here: chi-square is G's law for many draws only, and far out in its
+    tail at the expected counts of an audit the rate can only be measured. Looked at once, and the
+    log-probs are exact.
+    """
+    rng = np.random.default_rng(seed)
+    laws = [_make_survivors(rng) for _ in range(n_cells)]
+    smallest = np.ones(n_runs)
+    for law in laws:
+        tables = rng.multinomial(n_draws, law, size=n_runs)
+        smallest = np.minimum(smallest, g_pvalues(tables, law))
+    # Holm multiplies the smallest p-value by the number of all.
+    return _calibration(n_runs, int((n_cells * smallest < alpha).sum()))
+
+
+def _calibration(n_runs: int, n_failed: int) -> Calibration:
+    lower, upper = clopper_pearson(n_failed, n_runs)
+    return Calibration(n_runs, n_failed, (float(lower), float(upper)))
 
 
 def _normalised(weights: Floats) -> Floats:
@@ -118,11 +143,15 @@ class _Cell:
     contrasts: list[Contrast]
 
 
-def _make_cell(rng: np.random.Generator, index: int, eps: float) -> _Cell:
-    """2 to 20 survivors whose weakest has at least 1 %, under combination ``index`` mod 16."""
+def _make_survivors(rng: np.random.Generator) -> Floats:
+    """2 to 20 survivors in descending order, whose weakest has at least 1 %."""
     k = int(rng.integers(2, 21))
-    survivors = np.sort(rng.dirichlet(np.ones(k)) + 0.25 / k)[::-1]
-    law = np.append(survivors / survivors.sum(), 0.0)
+    return _normalised(np.sort(rng.dirichlet(np.ones(k)) + 0.25 / k)[::-1])
+
+
+def _make_cell(rng: np.random.Generator, index: int, eps: float) -> _Cell:
+    """Survivors and a token to be dropped, under combination ``index`` mod 16."""
+    law = np.append(_make_survivors(rng), 0.0)
     kept = law > 0
     box, wide_box = (noise_box(law, kept, kept, error) for error in (eps, 3 * eps))
     contrasts = [contrast(defect(law), box) for defect in DEFECTS.values()]
@@ -143,8 +172,7 @@ def _runs(
     for start in range(0, n_runs, CHUNK):
         evidence = _evidence(cells, rng, min(CHUNK, n_runs - start), eps, planted)
         n_failed += int((evidence >= np.log(1 / alpha)).any(axis=0).sum())
-    lower, upper = clopper_pearson(n_failed, n_runs)
-    return Calibration(n_runs, n_failed, (float(lower), float(upper)))
+    return _calibration(n_runs, n_failed)
 
 
 def _evidence(

@@ -53,16 +53,28 @@ def chi_square(
     if (counts < 0).any() or (probs < 0).any() or abs(probs.sum() - 1) > 1e-6:
         raise ValueError("f_obs must be >= 0, and f_exp_probs >= 0 with sum 1")
     n_draws = round(counts.sum())
-    labels = _pool(n_draws * probs, min_expected)
-    observed = np.bincount(labels, weights=counts)
-    expected = np.bincount(labels, weights=n_draws * probs)
+    observed, expected = _pooled(counts, n_draws * probs, min_expected)
     if (counts[probs == 0] > 0).any():
         return _result(np.inf, np.inf, observed.size - 1, observed.size, n_draws)
     if observed.size == 1:
         return _result(0.0, 0.0, 0, 1, n_draws)
     pearson = ((observed - expected) ** 2 / expected).sum()
-    g = 2 * special.xlogy(observed, observed / expected).sum()
-    return _result(pearson, g, observed.size - 1, observed.size, n_draws)
+    return _result(
+        pearson, float(_g(observed, expected)), observed.size - 1, observed.size, n_draws
+    )
+
+
+def g_pvalues(
+    counts: NDArray[np.int64], probs: NDArray[np.float64], *, min_expected: float = 5.0
+) -> NDArray[np.float64]:
+    """``chi_square(...).g_pvalue`` of many tables of equally many draws, ``[n, k] -> [n]``.
+
+    ``probs`` ``[k]`` are all positive.
+    """
+    observed, expected = _pooled(counts, counts[0].sum() * probs, min_expected)
+    if expected.size == 1:
+        return np.ones(len(counts))
+    return np.asarray(special.chdtrc(expected.size - 1, _g(observed, expected)))
 
 
 def combine(results: Sequence[ChiSquareResult]) -> ChiSquareResult:
@@ -74,6 +86,24 @@ def combine(results: Sequence[ChiSquareResult]) -> ChiSquareResult:
         sum(r.n_bins for r in results),
         sum(r.n_draws for r in results),
     )
+
+
+def _pooled(
+    counts: NDArray[np.float64] | NDArray[np.int64],
+    expected: NDArray[np.float64],
+    min_expected: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Observed ``[..., k]`` and expected ``[k]`` counts of the pooled bins."""
+    labels = _pool(expected, min_expected)
+    into = np.eye(labels.max() + 1)[labels]
+    return counts @ into, expected @ into
+
+
+def _g(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``2 * sum(x * log(x / e))`` over the last axis."""
+    g = 2 * special.xlogy(observed, observed / expected).sum(axis=-1)
+    # G is never negative; rounding can say so where the counts fit exactly.
+    return np.asarray(np.maximum(g, 0.0))
 
 
 def _pool(expected: NDArray[np.float64], min_expected: float) -> NDArray[np.int64]:
@@ -88,8 +118,6 @@ def _pool(expected: NDArray[np.float64], min_expected: float) -> NDArray[np.int6
 
 
 def _result(pearson: float, g: float, dof: int, n_bins: int, n_draws: int) -> ChiSquareResult:
-    # G is never negative; rounding can say so where the counts fit exactly.
-    g = max(g, 0.0)
     return ChiSquareResult(
         float(pearson), dof, _tail(pearson, dof), float(g), _tail(g, dof), n_bins, n_draws
     )

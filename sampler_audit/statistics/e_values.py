@@ -199,8 +199,9 @@ def pooled_threshold(alpha: float, n_alternatives: int) -> float:
 
 
 def e_bonferroni_threshold(alpha: float, m: int) -> float:
-    """The log e-value at which one of ``m`` cells or combinations fails by name.
+    """The log e-value at which one of at most ``m`` cells alone fails a run of level ``alpha``.
 
-    Any wrong name has probability at most ``alpha`` (Markov's inequality and the union bound).
+    Such a cell lifts the mean of the cells, and with it the run, to ``1 / alpha``: to name it adds
+    nothing to the false-alarm rate of the run. At ``m / alpha`` it would, to as much as twice.
     """
-    return float(np.log(m / alpha))
+    return float(np.log(m / (alpha * RUN_WEIGHTS[1])))

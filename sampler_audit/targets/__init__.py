@@ -25,6 +25,9 @@ Device = Literal["auto", "cpu", "cuda"]
 FUNCTION = "module:attr"
 """How anybody's function is spelt as a target; the engine file is function.py."""
 
+OLDEST_PYTHON = (3, 9)
+"""The oldest interpreter in which a worker runs."""
+
 _FOLDER = Path(__file__).parent
 
 
@@ -41,6 +44,15 @@ def describe(name: str) -> str:
         UsageError: an unknown target.
     """
     return str(_engine_module(name).DESCRIPTION)
+
+
+def is_own(name: str) -> bool:
+    """Whether a target is part of this tool and runs in this interpreter alone: no engine.
+
+    Raises:
+        UsageError: an unknown target, or a misspelt function.
+    """
+    return not _engine_module(name).ANY_PYTHON
 
 
 def open_target(
@@ -62,13 +74,13 @@ def open_target(
         TargetError: the engine is not there, or fails to load.
     """
     module = _engine_module(name)
-    if python is not None and not module.ANY_PYTHON:
+    if python is not None and is_own(name):
         raise UsageError(f"{name} is part of sampler-audit and cannot run with --python {python}")
     spec = WorkerSpec(
         name=name,
         engine_file=Path(str(module.__file__)),
         options={**(options or {}), "device": device, "target": name},
-        python=_interpreter(python),
+        python=sys.executable if python is None else check_python(python),
         install=module.INSTALL,
         timeout_s=timeout_s,
     )
@@ -86,17 +98,15 @@ def _engine_module(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
 
 
-def _interpreter(python: str | None) -> str:
-    """The path of an interpreter that has been seen to run.
+def check_python(python: str) -> str:
+    """The path of an interpreter that has been seen to run, and in which a worker does.
 
     Raises:
-        UsageError: it is not there or is no Python 3.
+        UsageError: it is not there, is no Python, or is older than OLDEST_PYTHON.
     """
-    if python is None:
-        return sys.executable
     try:
         told = subprocess.run(
-            [python, "-c", "import sys; print('python', sys.version_info[0])"],
+            [python, "-c", "import sys; print('python %d %d' % sys.version_info[:2])"],
             capture_output=True,
             text=True,
             timeout=60,
@@ -104,6 +114,13 @@ def _interpreter(python: str | None) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"--python {python} cannot be run: {error}") from error
-    if told.stdout.split()[-2:] != ["python", "3"]:
-        raise UsageError(f"--python {python} is no Python 3 interpreter")
+    # Last, because a site may print something of its own first.
+    word, *version = told.stdout.split()[-3:] or [""]
+    if word != "python":
+        raise UsageError(f"--python {python} is no Python interpreter")
+    if tuple(map(int, version)) < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        raise UsageError(
+            f"--python {python} is Python {'.'.join(version)}; engines run in {oldest} or newer"
+        )
     return python

@@ -68,6 +68,13 @@ def device_name(device: str) -> str:
     return str(torch.cuda.get_device_name()) if device == "cuda" else "cpu"
 
 
+def with_torch(engine: str) -> str:
+    """An engine's name and version, and the torch that its numbers come from."""
+    import torch
+
+    return f"{engine} (torch {torch.__version__})"
+
+
 def as_tensor(logits: NDArray[np.float32], device: str) -> torch.Tensor:
     """The logits on the device, float32 ``[batch, vocab_size]``, with the row stride they had."""
     import torch

@@ -22,6 +22,7 @@ from sampler_audit.errors import (
     TargetUnavailable,
 )
 from sampler_audit.targets._process import Reply, WorkerProcess
+from sampler_reference.conventions import CONVENTIONS
 from sampler_scenarios.batches import Batch
 
 
@@ -56,6 +57,7 @@ class WorkerTarget:
         self._n_workers = n_workers
         self._idle: LifoQueue[WorkerProcess | None] = LifoQueue()
         self._busy: set[WorkerProcess] = set()
+        self._closed = False
         for _ in range(n_workers - 1):
             self._idle.put(None)
         first, fields = self._start()
@@ -97,13 +99,15 @@ class WorkerTarget:
         return self._result(header, arrays, "int64", seeds.shape)
 
     def close(self) -> None:
-        """End all workers, once; a call that is still waiting for its answer fails."""
+        """End all workers; a call that waits for its answer, or comes later, fails at once."""
+        self._closed = True
         for worker in tuple(self._busy):
             worker.kill()
-        for _ in range(self._n_workers):
-            if (idle := self._idle.get()) is not None:
+        # Calls in flight fail and give their workers back, so all of them arrive here.
+        for idle in [self._idle.get() for _ in range(self._n_workers)]:
+            if idle is not None:
                 idle.close()
-        self._n_workers = 0
+            self._idle.put(None)
 
     def _result(
         self,
@@ -126,20 +130,21 @@ class WorkerTarget:
         """A worker for one request; another takes its place unless it has answered."""
         worker = self._idle.get()
         try:
+            self._check_open()
             worker = worker or self._start()[0]
-            self._busy.add(worker)
             yield worker
         except BaseException as error:
             if worker is not None and not isinstance(error, TargetRaised | TargetUnavailable):
-                self._busy.discard(worker)
                 worker.kill()
                 worker.close()
                 worker = None
             raise
         finally:
-            if worker is not None:
-                self._busy.discard(worker)
             self._idle.put(worker)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TargetError(f"{self._spec.name} is closed")
 
     def _start(self) -> tuple[WorkerProcess, dict[str, Any]]:
         spec = self._spec
@@ -158,10 +163,16 @@ class WorkerTarget:
         header: Mapping[str, Any],
         arrays: Mapping[str, NDArray[Any]] | None = None,
     ) -> Reply:
+        # Busy first and then the look at closed: ``close`` does the two in the other order, so one
+        # of both sees the other.
+        self._busy.add(worker)
         try:
+            self._check_open()
             reply = worker.ask(header, arrays, timeout_s=self._spec.timeout_s)
         except TargetProtocolError as error:
             raise TargetProtocolError(f"the worker of {self._spec.name} {error}") from error
+        finally:
+            self._busy.discard(worker)
         if "error" in reply[0]:
             raise self._engine_error(reply[0])
         return reply
@@ -190,6 +201,11 @@ def _param_arrays(batch: Batch) -> dict[str, NDArray[Any]]:
 
 def _target_info(name: str, fields: dict[str, Any]) -> TargetInfo:
     try:
-        return TargetInfo(name=name, **fields)
+        info = TargetInfo(name=name, **fields)
     except TypeError as error:
         raise TargetProtocolError(f"{name} describes itself with {sorted(fields)}") from error
+    if info.convention not in CONVENTIONS:
+        raise TargetProtocolError(
+            f"{name} declares the convention {info.convention!r}; known: {', '.join(CONVENTIONS)}"
+        )
+    return info

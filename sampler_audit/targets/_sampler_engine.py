@@ -13,7 +13,7 @@ from sampler_kernels import describe_device, mass_error
 from sampler_reference.defects import DEFECTS
 from sampler_scenarios.params import SamplingParams, make_combo
 
-from ._engine import as_tensor, choose_device, device_name, kept_of
+from ._engine import as_tensor, choose_device, device_name, kept_of, with_torch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class SamplerEngine:
         """See ``_engine.Engine``."""
         kernels = self._path == "kernel"
         return {
-            "engine": f"sampler-audit {version()}",
+            "engine": with_torch(f"sampler-audit {version()}"),
             "device": describe_device(self._device) if kernels else device_name(self._device),
             "path": self._description,
             "convention": "sampler-audit",

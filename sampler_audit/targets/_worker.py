@@ -73,5 +73,6 @@ def _ask(engine: Engine, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
 
 
 def _told(error: BaseException) -> dict[str, str]:
-    traceback.print_exception(error)
+    """What the auditor is told of the exception that is being handled; the rest is on stderr."""
+    traceback.print_exc()
     return {"type": type(error).__name__, "message": str(error)}

@@ -8,7 +8,7 @@ import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p
+from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Tensor = torch.Tensor
     Function = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
 
-DESCRIPTION = "any function (logits, k, p) -> masked logits that this interpreter can import"
+DESCRIPTION = "any function (logits, k, p) -> masked logits, by the name that imports it"
 INSTALL = "run where the module can be imported, or name the interpreter with --python PATH"
 ANY_PYTHON = True
 
@@ -54,7 +54,7 @@ class FunctionEngine:
     def info(self) -> dict[str, Any]:
         """See ``_engine.Engine``."""
         return {
-            "engine": self._name,
+            "engine": with_torch(self._name),
             "device": device_name(self._device),
             "path": "the function itself",
             "convention": getattr(self._function, "sampler_audit_convention", "vllm-triton"),
@@ -65,11 +65,22 @@ class FunctionEngine:
         """See ``_engine.Engine``."""
         k, p = top_k_top_p(params, logits.shape[1], self._device)
         masked = self._function(as_tensor(logits, self._device), k, p)
-        if getattr(masked, "shape", None) != logits.shape:
-            got = getattr(masked, "shape", type(masked).__name__)
-            raise TypeError(f"expected masked logits of shape {list(logits.shape)}, got {got}")
+        _check_masked(masked, list(logits.shape))
         return kept_of(masked)
 
     def draw(self, *_: object) -> NDArray[np.int64]:
         """Nothing is drawn: a function only masks."""
         raise NotImplementedError(f"{self._name} masks logits and draws nothing")
+
+
+def _check_masked(masked: object, shape: list[int]) -> None:
+    """Not a mask, whose False would be above -inf like its True, and not something else."""
+    import torch
+
+    if isinstance(masked, torch.Tensor):
+        if masked.is_floating_point() and list(masked.shape) == shape:
+            return
+        got = f"{masked.dtype} {list(masked.shape)}"
+    else:
+        got = type(masked).__name__
+    raise TypeError(f"expected logits, a float tensor {shape} with -inf where masked, got {got}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p
+from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
 from ._vllm import OPS, choose_interpreter, import_as_on_cuda, labelled_cuda, vllm_version
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class VllmEngine:
 
         gpu = self._device == "cuda"
         return {
-            "engine": f"vllm {self._version}",
+            "engine": with_torch(f"vllm {self._version}"),
             "device": device_name(self._device)
             if gpu
             else f"cpu (Triton {triton.__version__} interpreter)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p
+from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
 from ._vllm import OPS, vllm_version
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class VllmTorchEngine:
             else "this installation takes it by itself where Triton has no CPU backend"
         )
         return {
-            "engine": f"vllm {self._version}",
+            "engine": with_torch(f"vllm {self._version}"),
             "device": device_name(self._device),
             "path": f"PyTorch path; {by_itself}",
             "convention": "vllm-pytorch",

@@ -18,7 +18,7 @@ def test_a_known_fault_does_not_count() -> None:
     """It is told, and its cells are marked."""
     cells = (cell("finite-3@9/x", "fail"), cell("dense@9/x", "fail"))
     marked, there, gone = mark_known([FAULT], "vllm", cells)
-    assert there == ("vllm:finite-*: loses the lowest (https://example.org/1): 1 cells",)
+    assert there == ("vllm:finite-*: loses the lowest (https://example.org/1): 1 cell",)
     assert gone == ()
     assert [c.cell for c in marked if c.counts_as_failed] == ["dense@9/x"]
 
@@ -42,8 +42,11 @@ def test_reads_a_file(tmp_path: Path) -> None:
     assert read_known(path) == (FAULT,)
 
 
-@pytest.mark.parametrize("text", ["[[known]]\nid='x'\n", "nonsense", "[[known]]\nid=1\n"])
-def test_an_incomplete_file_is_a_usage_error(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["[[known]]\nid='x'\n", "nonsense", "[[known]]\nid=1\n", "known = 3", "[[knwon]]\nid='x'"],
+)
+def test_a_file_that_would_excuse_nothing_is_a_usage_error(tmp_path: Path, text: str) -> None:
     """With the path in the message."""
     path = tmp_path / "known.toml"
     path.write_text(text)

@@ -19,6 +19,13 @@ def test_every_combination_meets_every_kind_vocabulary_and_pattern() -> None:
         assert set(PATTERNS) == {c.batch for c in mine}
 
 
+def test_a_plan_says_what_it_holds() -> None:
+    """Not what was asked for: core combinations have few rows, and one cell has its own."""
+    assert build_plan(seed=1).rows == "quick"
+    one = build_plan(only="constant@64/top_k=3/batch=alone", seed=1)
+    assert (one.combos, one.rows) == ("top_k", "constant@64")
+
+
 def test_slow_plans_keep_every_kind_on_shorter_rows() -> None:
     """Short rows lose no kind of fault."""
     cells = build_plan(combos="all", seed=1, slow=True).cells

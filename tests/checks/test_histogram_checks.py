@@ -52,6 +52,17 @@ def test_an_ignored_filter_gains_evidence_and_an_applied_one_loses_it() -> None:
     assert applied.log_e < -100
 
 
+def test_a_top_p_of_95_percent_is_asked() -> None:
+    """It cuts a twentieth, of which 200 draws of the cut law see nothing: odds of 0.95^200."""
+    logits = np.log(np.array([0.5, 0.3, 0.15, 0.05])).astype(np.float32)
+    # The mass before the last token is .95 less 1e-8, so .949 is clear of it.
+    cut = reference_distribution(logits, SamplingParams(top_p=0.949), OURS)
+    uncut = reference_distribution(logits, SamplingParams(), OURS).probs
+    applied = no_effect.check(histogram.gather(TOKENS[500:700], cut), uncut, "top_p")
+    assert applied is not None
+    assert applied.log_e == pytest.approx(200 * np.log(0.95), abs=1e-4)
+
+
 def test_laws_that_are_close_are_not_asked() -> None:
     """A filter that changes less than the stated distance cannot be seen to have no effect."""
     assert no_effect.check(histogram.gather(TOKENS, UNFILTERED), PROBS, "top_p") is None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sampler_audit.__main__ import main
+from sampler_audit.plan import DEFAULT_DRAWS
 
 
 def test_help_texts(
@@ -19,6 +20,12 @@ def test_help_texts(
     for command in ([], ["local"], ["selftest"], ["list"]):
         assert main([*command, "--help"]) == 0
     golden("help.txt", capsys.readouterr().out)
+
+
+def test_the_help_names_the_default_of_draws(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which it may not import."""
+    assert main(["local", "--help"]) == 0
+    assert f"else {DEFAULT_DRAWS}." in capsys.readouterr().out
 
 
 def test_without_a_command_it_prints_the_help_and_ends_2(

@@ -3,6 +3,7 @@
 import pytest
 
 from sampler_audit.__main__ import main
+from sampler_audit.plan import build_plan
 from sampler_reference.conventions import CONVENTIONS
 from sampler_reference.defects import DEFECTS
 from sampler_scenarios.real_rows import REAL_ROWS
@@ -15,9 +16,11 @@ def names(what: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line.split()[0] for line in capsys.readouterr().out.splitlines()]
 
 
-def test_rows_are_the_kinds_and_the_real_ones(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_the_sets_the_kinds_and_the_real_ones(capsys: pytest.CaptureFixture[str]) -> None:
     """Each can be given to --rows."""
-    assert names("rows", capsys) == [*(kind.name for kind in KINDS), *REAL_ROWS]
+    listed = names("rows", capsys)
+    assert listed == ["quick", "core", "full", "real", *(k.name for k in KINDS), *REAL_ROWS]
+    assert all(build_plan(combos="top_k", rows=name, seed=1).cells for name in listed)
 
 
 def test_combos_are_the_sets_and_the_sixteen_subsets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,6 +28,7 @@ def test_combos_are_the_sets_and_the_sixteen_subsets(capsys: pytest.CaptureFixtu
     listed = names("combos", capsys)
     assert listed[:5] == ["core", "singles", "pairs", "triples", "all"]
     assert len(listed) == 5 + 16
+    assert all(build_plan(combos=name, rows="constant", seed=1).cells for name in listed)
 
 
 def test_targets_end_with_anybodys_function(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,11 @@
 """sampler-audit local from the command line to the exit code, on functions in a worker."""
 
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,10 @@ def slow(logits, k, p):
     open("begun", "a").write("x")
     time.sleep(0.05)
     return top_k(logits, k, p)
+
+def hangs(logits, k, p):
+    open("begun", "a").write("xxxx")
+    time.sleep(3600)
 """
 
 
@@ -105,19 +111,47 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(
     assert not (tmp_path / "a.json").exists()
 
 
-def test_ctrl_c_ends_130_and_keeps_what_was_done(tmp_path: Path) -> None:
-    """Interrupted after the first answers."""
+def test_a_fault_repeats_with_the_command_in_the_report() -> None:
+    """With the settings that were not the default, too."""
+    settings = ["--device", "cpu", "--alpha", "0.01", "--draws", "50", "--gate", "chi-square"]
+    assert audit("too_few", *settings, "--json", "a.json") == 1
+    (cell,) = report_in("a.json").targets[0].cells
+    assert all(setting in cell.repeat for setting in settings)
+    assert main([*shlex.split(cell.repeat)[1:], "--json", "b.json"]) == 1
+    (again,) = report_in("b.json").targets[0].cells
+    assert replace(again, seconds=cell.seconds) == cell
+
+
+def test_a_known_fault_ends_0_whatever_its_draws_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lost tokens are never drawn, which the evidence of the whole run would see."""
+    Path("known.toml").write_text(
+        '[[known]]\nid = "builtin:finite-3-front@*"\nreason = "accepted"\nlink = "none"\n'
+    )
+    rows = ["--rows", "finite-3-front", "--combos", "top_k", "--seed", "7"]
+    fault = ["--defect", "weakest-dropped", "--device", "cpu", *rows]
+    assert main(["local", *fault]) == 1
+    assert main(["local", *fault, "--known", "known.toml"]) == 0
+    assert "KNOWN" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("function", "times"), [("slow", 1), ("slow", 2), ("hangs", 1)])
+def test_ctrl_c_ends_130_and_keeps_what_was_done(function: str, times: int, tmp_path: Path) -> None:
+    """Interrupted after the first answers, or when there is none; a second time changes nothing."""
     options = ["--combos", "top_k", "--rows", "finite-5-front,dense-normal", "--json", "a.json"]
-    command = ["local", "--target", "functions_under_audit:slow", *options]
+    command = ["local", "--target", f"functions_under_audit:{function}", *options]
+    begun = tmp_path / "begun"
     with subprocess.Popen(
         [sys.executable, "-m", "sampler_audit", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        while process.poll() is None and not (tmp_path / "begun").exists():
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
+        # The fourth request: with two workers the first two have been answered.
+        while process.poll() is None and not (begun.exists() and len(begun.read_text()) >= 4):
+            time.sleep(0.01)
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.01)
         try:
             text, _ = process.communicate(timeout=60)
         finally:
@@ -125,4 +159,6 @@ def test_ctrl_c_ends_130_and_keeps_what_was_done(tmp_path: Path) -> None:
     assert process.returncode == 130, text
     assert "Interrupted" in text
     assert "Traceback" not in text
-    assert report_in("a.json").interrupted
+    report = report_in("a.json")
+    assert report.interrupted
+    assert bool(report.targets[0].cells) is (function == "slow")

@@ -3,21 +3,23 @@
 import os
 import subprocess
 import sys
+from typing import NoReturn
 
 import pytest
 
 from sampler_audit import __main__
+from sampler_audit import listing as listings
 from sampler_audit.errors import TargetProtocolError
 
 
 def ending(monkeypatch: pytest.MonkeyPatch, exc: BaseException) -> int:
     """The exit code of a command that raises ``exc``."""
 
-    def app(**_: object) -> None:
+    def listing() -> NoReturn:
         raise exc
 
-    monkeypatch.setattr(__main__, "app", app)
-    return __main__.main(["local"])
+    monkeypatch.setitem(vars(listings)["LISTINGS"], "combos", listing)
+    return __main__.main(["list", "combos"])
 
 
 def test_our_own_errors_are_one_line_with_their_code(
@@ -81,3 +83,9 @@ def test_an_ascii_terminal_does_not_end_the_program() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_usage_error_without_a_stderr_is_still_no_fault() -> None:
+    """A job that has closed its streams: 1 would claim that a sampler is wrong."""
+    command = f"{sys.executable} -m sampler_audit list engines 2>&-"
+    assert subprocess.run(["sh", "-c", command], check=False).returncode == 2

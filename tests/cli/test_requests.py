@@ -1,17 +1,16 @@
 """Which targets a command line asks for."""
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 
 import pytest
 
-from sampler_audit import cli
 from sampler_audit.audit import TargetRequest
+from sampler_audit.requests import choose_requests
 from sampler_audit.targets import target_names
 
-choose = partial(
-    cli.choose_requests, python=None, device="cpu", defect=None, when=None, timeout_s=9.0
-)
+choose = partial(choose_requests, python=None, device="cpu", defect=None, when=None, timeout_s=9.0)
 
 
 def names(requests: Sequence[TargetRequest]) -> list[str]:
@@ -32,8 +31,8 @@ def test_a_target_named_twice_is_audited_once() -> None:
 
 def test_python_is_for_engines_only() -> None:
     """Ours would not be installed there."""
-    requests = choose(["builtin", "some:function"], python="/opt/vllm/bin/python")
-    assert [request.python for request in requests] == [None, "/opt/vllm/bin/python"]
+    requests = choose(["builtin", "some:function"], python=sys.executable)
+    assert [request.python for request in requests] == [None, sys.executable]
 
 
 @pytest.mark.parametrize(

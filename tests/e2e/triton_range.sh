@@ -10,7 +10,7 @@ borrow() { # version -> path of a python with that Triton
   local venv="$base-triton-$1"
   if [ ! -e "$venv/.ready" ]; then
     "$base/bin/python" -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet "triton==$1"
+    "$venv/bin/python" -m pip install --quiet "triton==$1" >&2
     "$venv/bin/python" - "$packages" <<'PY'
 import pathlib, sys, sysconfig
 pathlib.Path(sysconfig.get_path("purelib"), "zz_borrowed.pth").write_text(

@@ -1,18 +1,33 @@
 """What the wrappers refuse, and what they say."""
 
+import inspect
 from collections.abc import Callable
 
 import pytest
 import torch
 
 from sampler_kernels import _arguments as arguments
-from sampler_kernels import apply_filters, apply_filters_torch, apply_temperature, gumbel_draw
+from sampler_kernels import (
+    apply_filters,
+    apply_filters_torch,
+    apply_min_p,
+    apply_min_p_torch,
+    apply_temperature,
+    apply_temperature_torch,
+    gumbel_draw,
+    gumbel_draw_torch,
+)
 
 LOGITS = torch.zeros(2, 8)
 ONE, TWO = torch.zeros(1, dtype=torch.int64), torch.zeros(2, dtype=torch.int64)
 
 REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "dtype": (lambda: apply_filters(LOGITS.double()), TypeError, r"float64; .*logits\.float\(\)"),
+    "no tensor": (
+        lambda: apply_filters([[0.0]]),  # type: ignore[arg-type]  # the error under test
+        TypeError,
+        r"logits are list; a tensor of float32.*torch\.as_tensor",
+    ),
     "one row": (lambda: apply_filters(LOGITS[0]), ValueError, r"shape \(8,\); .*logits\[None, :\]"),
     "no tokens": (lambda: apply_filters(LOGITS[:, :0]), ValueError, "vocabulary of 0; 1 to 262144"),
     "too many tokens": (
@@ -55,6 +70,11 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ValueError,
         r"seeds has shape \(2,\); \[1\]",
     ),
+    "rows without a length": (
+        lambda: gumbel_draw(LOGITS, TWO, TWO, torch.tensor(0)),
+        ValueError,
+        r"rows has shape \(\); \[1\]",
+    ),
     "temperature": (
         lambda: apply_temperature(LOGITS, torch.tensor(1.0)),
         ValueError,
@@ -82,6 +102,25 @@ def test_numbers_are_not_tensors() -> None:
     """A Python number where a tensor belongs is refused with the call that makes the tensor."""
     with pytest.raises(TypeError, match=r"top_k is int; .*torch\.full\(\(2,\), value"):
         apply_filters(LOGITS, top_k=5)  # type: ignore[arg-type]  # the error under test
+
+
+@pytest.mark.parametrize(
+    ("kernel", "twin"),
+    [
+        (apply_filters, apply_filters_torch),
+        (apply_min_p, apply_min_p_torch),
+        (apply_temperature, apply_temperature_torch),
+        (gumbel_draw, gumbel_draw_torch),
+    ],
+)
+def test_twins_have_the_kernels_signature(
+    kernel: Callable[..., object], twin: Callable[..., object]
+) -> None:
+    """But for how a kernel works, its tile and its path, which cannot change a result."""
+    asked = dict(inspect.signature(kernel).parameters)
+    for how in ("block_size", "path"):
+        asked.pop(how, None)
+    assert dict(inspect.signature(twin).parameters) == asked
 
 
 def test_cpu_tensors_need_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:

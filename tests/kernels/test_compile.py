@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import TypedDict
 
@@ -39,10 +40,9 @@ def compiled() -> list[Compiled]:
 
 
 def test_every_kernel_compiles_for_every_target(compiled: list[Compiled]) -> None:
-    """No kernel is left out, by name, for any target."""
-    done = {(c["kernel"], c["target"]) for c in compiled if c["variant"] == "fp32"}
-    assert done == {(kernel, target) for kernel in find_kernels() for target in TARGETS}
-    assert {c["variant"] for c in compiled} == set(VARIANTS)
+    """No kernel is left out, by name, in any variant, for any target."""
+    done = {(c["kernel"], c["variant"], c["target"]) for c in compiled}
+    assert done == set(product(find_kernels(), VARIANTS, TARGETS))
 
 
 def test_every_launched_kernel_is_found() -> None:
@@ -67,10 +67,35 @@ def test_arithmetic_is_ieee(compiled: list[Compiled]) -> None:
     assert [c for c in compiled if c["approximate"]] == []
 
 
+def _printed(code: str, folder: Path) -> str:
+    """What a script prints in a process without the interpreter; Triton needs the source's file."""
+    (folder / "probe.py").write_text(f"import sampler_kernels.ahead_of_time as a\n{code}")
+    done = subprocess.run(
+        [sys.executable, "probe.py"],
+        cwd=folder,
+        env={**os.environ, "TRITON_INTERPRET": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_spills_are_noticed(tmp_path: Path) -> None:
+    """A tile 16 times as wide as ours overflows the registers of both vendors, and is counted."""
+    printed = _printed(
+        "a.DEVICE_BLOCK_SIZE = 16384\n"
+        "for target in ('sm_90', 'gfx942'):\n"
+        "    print(a.compile_kernel('_scan_kernel', 'fp32', target).spills)\n",
+        tmp_path,
+    )
+    assert all(int(spills) > 0 for spills in printed.split())
+
+
 def test_approximations_are_noticed(tmp_path: Path) -> None:
     """The search above sees ``tl.exp``, a plain division and a contracted multiply-add."""
-    (tmp_path / "probe.py").write_text(
-        "import sampler_kernels.ahead_of_time as a\n"
+    printed = _printed(
         "from sampler_kernels._triton import jit, tl\n"
         "@jit\n"
         "def probe(logits_ptr: tl.tensor, scaled_ptr: tl.tensor) -> None:\n"
@@ -78,15 +103,8 @@ def test_approximations_are_noticed(tmp_path: Path) -> None:
         "    x = tl.load(logits_ptr + i)\n"
         "    tl.store(scaled_ptr + i, tl.exp(x) / (x * x + tl.fma(x, x, x)))\n"
         "a.find_kernels = lambda: {'probe': probe}\n"
-        "print(a.compile_kernel('probe', 'fp32', 'sm_90').approximate)\n"
+        "print(a.compile_kernel('probe', 'fp32', 'sm_90').approximate)\n",
+        tmp_path,
     )
-    done = subprocess.run(
-        [sys.executable, "probe.py"],
-        cwd=tmp_path,
-        env={**os.environ, "TRITON_INTERPRET": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "approx" in done.stdout, done.stderr[-2000:]
-    assert "fma" in done.stdout
+    assert "approx" in printed
+    assert "fma" in printed

@@ -39,9 +39,15 @@ def test_filters(vocab_size: int, ties: Ties, path: Path, hard_rows: HardRows) -
     n = len(logits)
     top_k = torch.tensor([0, 50, 2]).repeat(n)[:n]
     top_p = torch.tensor([0.9, 0.999, 1.0, 0.5]).repeat(n)[:n]
-    twin = apply_filters_torch(logits, top_k=top_k, top_p=top_p, ties=ties)
+    min_p = torch.tensor([0.0, 0.0, 0.01, 0.0, 0.3]).repeat(n)[:n]
+    twin = apply_filters_torch(logits, top_k=top_k, top_p=top_p, min_p=min_p, ties=ties)
     result = apply_filters(
-        logits.cuda(), top_k=top_k.cuda(), top_p=top_p.cuda(), ties=ties, path=path
+        logits.cuda(),
+        top_k=top_k.cuda(),
+        top_p=top_p.cuda(),
+        min_p=min_p.cuda(),
+        ties=ties,
+        path=path,
     )
     assert torch.equal(result.logits.cpu(), twin.logits)
     assert torch.equal(result.n_kept.cpu(), twin.n_kept)

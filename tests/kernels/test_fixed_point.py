@@ -59,6 +59,25 @@ def test_target_mass_is_the_least_integer_not_below_p_total() -> None:
             assert abs(got - exact) <= total >> 53
 
 
+def _difference_in_cumulative_probability(tail: float) -> float:
+    """The largest, against float64, of one token above 65,535 others at ``tail`` below it."""
+    z = torch.cat((torch.zeros(1), tail + torch.linspace(1e-3, 0, 65_535)))
+    exact = np.exp(z.double().numpy()).cumsum()
+    mass = weight_torch(z, z[0]).double().numpy().cumsum()
+    return float(np.abs(mass / mass[-1] - exact / exact[-1]).max())
+
+
+@pytest.mark.parametrize("tail", [-1e-3, -1.0, -12.0, -27.04, -27.8])
+def test_mass_error_bounds_a_cumulative_probability(tail: float) -> None:
+    """No running sum is further off than stated, also where every weight of the tail is cut."""
+    assert _difference_in_cumulative_probability(tail) <= mass_error(65_536)
+
+
+def test_mass_error_is_no_guess() -> None:
+    """Weights of 1.99 units of 2^-40, of which one is left, use up a third of the bound."""
+    assert _difference_in_cumulative_probability(-27.04) > mass_error(65_536) / 3
+
+
 def test_mass_error_is_small_beside_what_an_audit_can_see() -> None:
     """At the largest vocabulary the band of top_p stays below 1e-6."""
     assert mass_error(1 << 18) < 1e-6

@@ -9,9 +9,17 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
-from sampler_kernels import SCORE_ERROR, UNIFORM_ERROR, gumbel_draw, gumbel_draw_torch
+from sampler_kernels import (
+    PATH_COMPACT,
+    PATH_RADIX,
+    SCORE_ERROR,
+    UNIFORM_ERROR,
+    gumbel_draw,
+    gumbel_draw_torch,
+)
 from sampler_kernels._philox import pair_bits_torch
-from sampler_kernels._race import exponential_torch, uniform_torch
+from sampler_kernels._race import exponential_torch, inverse_weight_torch, uniform_torch
+from sampler_kernels._rows import scan_rows
 
 Draw = Callable[..., torch.Tensor]
 BOTH = pytest.mark.parametrize("draw", [gumbel_draw, gumbel_draw_torch])
@@ -74,6 +82,32 @@ def test_kernel_and_twin_draw_the_same_tokens(
     assert torch.equal(gumbel_draw(*args), gumbel_draw_torch(*args))
 
 
+@BOTH
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("vocab_size", [300, 4099])
+def test_half_precision(draw: Draw, dtype: torch.dtype, vocab_size: int) -> None:
+    """16-bit logits draw what the same values in fp32 draw, on compact and on larger rows."""
+    logits = torch.randn(2, vocab_size, generator=torch.Generator().manual_seed(12)).to(dtype)
+    labels = torch.arange(2)
+    assert torch.equal(draw(logits, labels, labels), draw(logits.float(), labels, labels))
+
+
+@pytest.mark.parametrize("capacity", [1, 16, 64, 4096])
+def test_tokens_do_not_depend_on_the_path(capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """12 to 300 kept tokens, as compact rows or swept whole: the tokens are the twin's."""
+    logits = torch.randn(4, 300, generator=torch.Generator().manual_seed(6))
+    kept = (12, 50, 200, 300)
+    for row, n_kept in enumerate(kept):
+        order = torch.randperm(300, generator=torch.Generator().manual_seed(row))
+        logits[row, order[n_kept:]] = -torch.inf
+    monkeypatch.setattr("sampler_kernels._rows.CAPACITY_LIMIT", capacity)
+    scanned = scan_rows(logits, torch.full((4,), -torch.inf).double(), block_size=128)
+    assert scanned.path.tolist() == [PATH_COMPACT if n <= capacity else PATH_RADIX for n in kept]
+    labels, rows = torch.arange(16), torch.arange(16) % 4
+    args = (logits, labels, labels, rows)
+    assert torch.equal(gumbel_draw(*args), gumbel_draw_torch(*args))
+
+
 @pytest.mark.parametrize("seed", [0, -1, (1 << 62) + 7])
 def test_draws_follow_softmax(seed: int) -> None:
     """20,000 positions of one seed give softmax frequencies: chi-square, false alarm 1e-6 each."""
@@ -121,6 +155,31 @@ def test_winning_end_of_the_uniform_is_resolved() -> None:
     e = exponential_torch(uniform_torch(hi, lo)).flatten().sort().values[:1000]
     assert (e.diff() > 0).all()
     assert e[0] < 4e-5  # P(least of 262144 > 4e-5) = exp(-10.5)
+
+
+def _tied_with_token_0(token: int, seed: int) -> float:
+    """The logit at which ``token`` has the fp32 score of token 0, whose logit is 0."""
+    hi, lo = pair_bits_torch(torch.tensor([seed]), torch.tensor([0]), torch.arange(2501))
+    e = exponential_torch(uniform_torch(hi, lo)).flatten()
+    near = (e[token] / e[0]).log().numpy()
+    z = torch.from_numpy(near + np.arange(-200, 200, dtype=np.float32) * np.spacing(near))
+    tied = e[token] * inverse_weight_torch(z, torch.tensor(0.0)) == e[0]
+    return float(z[tied][0])
+
+
+@BOTH
+@pytest.mark.parametrize("token", [5, 5000])
+def test_equal_scores_go_to_the_lowest_token_id(
+    draw: Draw, token: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a tile and across tiles; with a little more logit the other token wins."""
+    seed = 1  # any at which ``token`` has the smaller E, so that token 0 has the larger logit
+    monkeypatch.setattr("sampler_kernels._rows.CAPACITY_LIMIT", 1)  # swept, not compacted
+    logits = torch.full((2, 5001), -torch.inf)
+    logits[:, 0] = 0.0
+    logits[:, token] = _tied_with_token_0(token, seed) + torch.tensor([0.0, 1e-5])
+    seeds, zeros = torch.full((2,), seed), torch.zeros(2, dtype=torch.int64)
+    assert draw(logits, seeds, zeros).tolist() == [0, token]
 
 
 @BOTH

@@ -89,11 +89,13 @@ def test_score_error() -> None:
 def test_kernel_and_twin_have_the_same_bits() -> None:
     """Uniforms, exponentials and scores of the kernel are the twin's, masked tokens included."""
     hi, lo = _words(4096)
+    hi[2:4] = lo[2:4] = torch.tensor([0, ALL_ONES])
     z = torch.randn(4096, generator=torch.Generator().manual_seed(4)) * 30
     z[:2] = torch.tensor([-torch.inf, -3.4028234663852886e38])
     top = z.max()
     u, e, scores = (torch.empty(4096) for _ in range(3))
     launch(_score_kernel, (1,), hi, lo, z, top[None], u, e, scores, BLOCK_SIZE=4096)
+    assert u[2:4].tolist() == [2.0**-65, 1 - 2.0**-24]
     assert torch.equal(u, uniform_torch(hi, lo))
     assert torch.equal(e, exponential_torch(u))
     assert torch.equal(scores, e * inverse_weight_torch(z, top))

@@ -13,7 +13,7 @@ Apply = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_quotient_is_rounded_once(dtype: torch.dtype) -> None:
-    """Every element is the fp32 nearest to the exact quotient, in the kernel and in the twin.
+    """Every element is the fp32 nearest to the exact quotient, in one tile, in eight, in the twin.
 
     Float64 has more than twice the digits of fp32 plus two, so rounding its quotient to fp32 is
     the same as rounding the exact one (Figueroa 1995), subnormal results aside.
@@ -22,8 +22,11 @@ def test_quotient_is_rounded_once(dtype: torch.dtype) -> None:
     logits = (torch.randn(4, 1001, generator=generator) * 8).to(dtype)
     temperature = torch.tensor([0.6, 1.7, 1e-3, 3.0])
     exact = logits.double().numpy() / temperature.double().numpy()[:, None]
-    for apply in (apply_temperature, apply_temperature_torch):
-        scaled = apply(logits, temperature)
+    for scaled in (
+        apply_temperature(logits, temperature),
+        apply_temperature(logits, temperature, block_size=128),
+        apply_temperature_torch(logits, temperature),
+    ):
         assert scaled.dtype == torch.float32
         np.testing.assert_array_equal(scaled.numpy(), exact.astype(np.float32))
 
@@ -36,6 +39,16 @@ def test_zero_and_one_pass_rows_through(apply: Apply) -> None:
     assert scaled.signbit()[:, 0].tolist() == [True, True, False]
     np.testing.assert_array_equal(scaled[:2].numpy(), np.array([row, row], np.float32))
     np.testing.assert_array_equal(scaled[2].numpy(), [0, 6, np.nan, -np.inf, np.inf])
+
+
+@pytest.mark.parametrize("apply", [apply_temperature, apply_temperature_torch])
+def test_values_out_of_range_divide(apply: Apply) -> None:
+    """As IEEE has it: negative turns the row over, infinite makes it flat, NaN leaves nothing."""
+    odd = torch.tensor([-2.0, float("inf"), float("nan")])
+    scaled = apply(torch.tensor([[1.0, -3.0, float("inf")]]).expand(3, 3), odd)
+    nan = float("nan")
+    expected = [[-0.5, 1.5, -float("inf")], [0, 0, nan], [nan, nan, nan]]
+    np.testing.assert_array_equal(scaled.numpy(), np.array(expected, np.float32))
 
 
 def test_empty_batch() -> None:

@@ -169,12 +169,13 @@ def test_minimum_probability_of_one_keeps_the_ties_of_the_maximum(path: Path) ->
 
 @pytest.mark.parametrize("path", ["auto", "radix"])
 def test_values_out_of_range_keep_at_least_one_token(path: Path) -> None:
-    """P <= 0 keeps the first token; min_p > 1 the maximum; NaN is off. Nothing is ever empty."""
+    """P <= 0 keeps one token; min_p > 1 the maximum; NaN and min_p < 0 are off. None is empty."""
     off_range = torch.tensor([0.0, -1.0, float("nan")])
     logits = torch.arange(12.0).reshape(3, 4)
     assert apply_filters(logits, top_p=off_range, path=path).n_kept.tolist() == [1, 1, 4]
     high = torch.tensor([2.0, float("inf"), float("nan")])
     assert apply_filters(logits, min_p=high, path=path).n_kept.tolist() == [1, 1, 4]
+    assert apply_filters(logits, min_p=-high, path=path).n_kept.tolist() == [4, 4, 4]
 
 
 @pytest.mark.parametrize("apply", [apply_filters, apply_filters_torch])

@@ -27,10 +27,12 @@ def test_interpreter_is_chosen_without_a_gpu() -> None:
     assert _run(code, TRITON_INTERPRET="0") == "False\n"
 
 
-def test_triton_imported_too_early_is_said() -> None:
-    """A half-compiled Triton is refused at the first launch, by name."""
+@pytest.mark.parametrize("then", ["", "os.environ['TRITON_INTERPRET'] = '1'"])
+def test_triton_imported_too_early_is_said(then: str) -> None:
+    """A half-compiled Triton is refused at the first launch, also if the variable is set later."""
     code = (
-        "import triton, torch, sampler_kernels as s\n"
+        f"import os, triton\n{then}\n"
+        "import torch, sampler_kernels as s\n"
         "try: s.apply_filters(torch.zeros(1, 4))\n"
         "except s.InterpreterUnsupported as error: print(error)"
     )

@@ -118,12 +118,12 @@ def test_race_of_filtered_row_uses_the_noise_of_the_token_ids() -> None:
     assert np.array_equal(noise.race(masked, seeds, positions), tokens)
 
 
-def test_race_is_the_argmin_of_the_scores() -> None:
-    """On a row longer than one chunk of memory holds for all draws."""
+def test_race_is_won_by_the_first_arrival() -> None:
+    """Times E / exp(z), on a row longer than one chunk of memory holds for all draws."""
     z = np.sin(np.arange(3000.0))
     seeds, positions = np.arange(400) - 200, np.arange(400) * 2**31
-    scores = noise.scores_of(z, seeds, positions)
-    assert np.array_equal(noise.race(z, seeds, positions), scores.argmin(axis=1))
+    times = noise.exponentials(seeds, positions, np.arange(3000)) / np.exp(z)
+    assert np.array_equal(noise.race(z, seeds, positions), times.argmin(axis=1))
 
 
 def test_race_over_huge_logits_is_the_argmax() -> None:

@@ -83,6 +83,13 @@ def test_a_failure_states_rule_odds_and_false_alarm_rate(vllm: TargetReport) -> 
     assert "at most 1 run in 10,000" in text
 
 
+def test_known_faults_are_no_reason_of_a_failure(vllm: TargetReport) -> None:
+    """The one wrong kept set is known."""
+    known = replace(vllm.cells[-1], known="seen (link)")
+    text = conclusion.verdict(replace(vllm, cells=(known,)), alpha=1e-4)
+    assert "exact rule" not in text
+
+
 def test_evidence_below_the_gate_is_no_odds(vllm: TargetReport) -> None:
     """ln(1/1e-4) = 9.21."""
     assert "Odds" not in conclusion.verdict(replace(vllm, log_e_run=9.2), alpha=1e-4)
@@ -91,8 +98,8 @@ def test_evidence_below_the_gate_is_no_odds(vllm: TargetReport) -> None:
 def test_coverage_counts_defects_and_names_what_is_missed(vllm: TargetReport) -> None:
     """One of two, with the cure."""
     assert conclusion.coverage(vllm) == (
-        "This run would have found 1 of 2 planted defects; crossed with the filters that must be"
-        " on, 1 of 2. Not covered: temperature-twice (--draws x4)."
+        "This run would have found 1 of the 2 planted defects that its cells can show; crossed with"
+        " the filters that must be on, 1 of 2. Not covered: temperature-twice (--draws x4)."
     )
 
 
@@ -102,8 +109,20 @@ def test_a_defect_that_is_missed_under_one_combination_is_not_found(vllm: Target
         defect="weakest-dropped", requires=("top_k",), covered=False, by="draws", power=0.4
     )
     text = conclusion.coverage(replace(vllm, coverage=(*vllm.coverage, missed)))
-    assert "found 0 of 2" in text
-    assert "weakest-dropped with top_k" in text
+    assert "found 0 of the 2" in text
+    assert "weakest-dropped with top_k;" in text
+
+
+def test_a_defect_that_is_missed_in_many_ways_is_named_once(vllm: TargetReport) -> None:
+    """Two sets of filters, the first of them as the example."""
+    missed = [
+        Coverage(
+            defect="min-p-last", requires=requires, covered=False, by="", power=0.0, cure="draw"
+        )
+        for requires in (("min_p",), ("top_p", "min_p"))
+    ]
+    text = conclusion.coverage(replace(vllm, coverage=tuple(missed)))
+    assert text.endswith("Not covered: min-p-last with 2 sets of filters, as min_p (draw).")
 
 
 def test_no_coverage_no_sentence(vllm: TargetReport) -> None:

@@ -45,6 +45,17 @@ def test_counts_add_up(failing: AuditReport) -> None:
     assert root.get("tests") == str(len(root.findall("testsuite/testcase")))
     assert root.get("failures") == "4"
     assert sum(int(suite.get("failures", "")) for suite in suites) == 4
+    # Jenkins' junit-10.xsd has the attribute on suites only.
+    assert root.get("skipped") is None
+    assert all(suite.get("skipped") == "0" for suite in suites)
+
+
+def test_times_are_those_of_the_clock(failing: AuditReport) -> None:
+    """Cells run side by side, so the sum of theirs is no duration."""
+    root = root_of(failing)
+    assert root.get("time") == f"{failing.seconds:.3f}"
+    times = [suite.get("time") for suite in root.findall("testsuite")][:-1]
+    assert times == [f"{target.seconds:.3f}" for target in failing.targets]
 
 
 def test_a_pooled_failure_belongs_to_the_run_alone(passing: AuditReport) -> None:

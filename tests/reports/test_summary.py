@@ -13,7 +13,7 @@ def note(target: TargetReport, label: str) -> str:
 
 def test_a_combination_without_draws_has_no_statistics(builtin: TargetReport) -> None:
     """A target that only masks."""
-    row = summary.combo_row(replace(builtin.combos[0], n_draws=0, dof=0))
+    row = summary.combo_row(replace(builtin.combos[0], n_draws=0, dof=0), builtin)
     assert row == ("none", "1", "-", "-", "-", "-", "-", "-", "-", "PASS")
 
 
@@ -24,6 +24,14 @@ def test_the_header_states_versions_size_and_gate(failing: AuditReport) -> None:
     assert header["plan"] == "combos all, rows core: 9 cells, 18,000 draws, 12 s"
     assert "alpha 0.0001" in header["gate"]
     assert "seed 7" in header["gate"]
+
+
+def test_a_combination_that_fails_as_known_says_so(vllm: TargetReport) -> None:
+    """Its one failing cell is a known fault."""
+    known = replace(vllm.cells[-1], known="seen (link)")
+    assert summary.combo_label(vllm.combos[-1], vllm) == "FAIL"
+    excused = replace(vllm, cells=(*vllm.cells[:-1], known))
+    assert summary.combo_label(vllm.combos[-1], excused) == "KNOWN"
 
 
 def test_band_cells_are_counted_and_explained(builtin: TargetReport) -> None:

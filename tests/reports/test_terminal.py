@@ -34,6 +34,21 @@ def test_at_80_columns_only_the_command_to_copy_is_wider(failing: AuditReport) -
     assert "…" not in text
 
 
+def test_a_narrow_table_gives_up_columns_before_names(failing: AuditReport) -> None:
+    """At 60 columns the verdict still stands beside a combination that can be read."""
+    lines = shown(failing, width=60).splitlines()
+    (row,) = [line for line in lines if line.endswith("FAIL") and "45.1" in line]
+    assert row.split() == ["top_k+top_p+min_p", "2", "1", "45.1", "FAIL"]
+
+
+def test_an_ascii_terminal_gets_ascii(failing: AuditReport) -> None:
+    """Also the mark of a finding, which has no replacement of its own."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    terminal.show(failing, Console(file=file, width=100, highlight=False, markup=False))
+    file.seek(0)
+    assert "\nx every single filter passes" in file.read()
+
+
 def test_text_of_an_engine_is_not_markup(failing: AuditReport) -> None:
     """An install command in brackets survives."""
     report = replace(failing, unavailable=(("torch", "pip install 'sampler-audit[all]' :smile:"),))
@@ -44,7 +59,7 @@ def test_quiet_prints_verdicts_only(failing: AuditReport) -> None:
     """One paragraph a target."""
     text = shown(failing, quiet=True)
     assert text.startswith("PASS  builtin")
-    assert "chi²" not in text
+    assert "chi2" not in text
 
 
 def test_a_search_without_an_engine_says_how_to_name_one(passing: AuditReport) -> None:
@@ -58,7 +73,7 @@ def test_an_interrupted_run_says_so(passing: AuditReport) -> None:
     """What was done so far is shown all the same."""
     text = shown(replace(passing, interrupted=True))
     assert "Interrupted" in text
-    assert "chi²" in text
+    assert "chi2" in text
 
 
 def test_the_failing_verdict_is_red_unless_colours_are_off(failing: AuditReport) -> None:

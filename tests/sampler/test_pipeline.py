@@ -4,13 +4,13 @@ import torch
 
 from sampler_audit.sampler import Sampler
 from sampler_reference.conventions import CONVENTIONS
-from sampler_reference.distribution import reference_distribution
+from sampler_reference.distribution import reference_distribution, scaled
 from sampler_reference.noise import accepts
 from sampler_scenarios.params import SamplingParams
 
 PARAMS = (
     SamplingParams(),
-    SamplingParams(temperature=0, top_k=5, min_p=0.9),
+    SamplingParams(temperature=0, top_k=5, top_p=0.01, min_p=1),
     SamplingParams(temperature=1e-50),
     SamplingParams(temperature=0.6, top_k=7),
     SamplingParams(temperature=2, top_p=0.8),
@@ -48,12 +48,25 @@ def test_greedy_takes_the_lowest_of_tied_maxima() -> None:
 
 @pytest.mark.parametrize("index", range(len(PARAMS)))
 def test_draws_follow_the_noise(index: int) -> None:
-    """Each token is one that the float64 race of reference/noise.py allows for its labels."""
-    seeds, positions = pairs(200)
-    sampler = Sampler("twin")
-    z = sampler.filter(torch.from_numpy(ROWS), PARAMS)[index].double().numpy()
-    tokens = sampler.draw(torch.from_numpy(ROWS), PARAMS, index, seeds, positions)
+    """Each token is one that the float64 race of reference/noise.py allows for its labels.
+
+    The row of the race is the reference's: divided by its temperature, and filtered.
+    """
+    row, params, (seeds, positions) = ROWS[index], PARAMS[index], pairs(200)
+    law = reference_distribution(row, params, CONVENTIONS["sampler-audit"])
+    z = np.where(law.kept, scaled(row, params.temperature), -np.inf)
+    tokens = Sampler("twin").draw(torch.from_numpy(ROWS), PARAMS, index, seeds, positions)
     assert accepts(tokens.numpy(), z, seeds.numpy(), positions.numpy()).all()
+
+
+def test_undivided_draws_are_noticed() -> None:
+    """The test above rejects the tokens of a sampler that filters at T = 2 but draws at T = 1."""
+    row, params, (seeds, positions) = ROWS[4], PARAMS[4], pairs(200)
+    law = reference_distribution(row, params, CONVENTIONS["sampler-audit"])
+    z = np.where(law.kept, scaled(row, params.temperature), -np.inf)
+    undivided = torch.from_numpy(np.where(law.kept, row, np.float32(-np.inf)))
+    tokens = Sampler("twin").draw(undivided[None], [SamplingParams()], 0, seeds, positions)
+    assert not accepts(tokens.numpy(), z, seeds.numpy(), positions.numpy()).all()
 
 
 def test_kernel_and_twin_draw_the_same_tokens() -> None:

@@ -40,8 +40,10 @@ def test_without_a_defect() -> None:
 
 
 def test_a_law_is_drawn_from() -> None:
-    """One token too many of .4 .3 .2 .1 after top_k=3; the law sums to 1."""
+    """One token too many of .4 .3 .2 .1 after top_k=3, which is drawn; the law sums to 1."""
     sampler = planted("top-k-plus-one")
+    assert set(draw(sampler, 0)) == {0, 1, 2, 3}
+    assert set(draw(Sampler("twin"), 0)) == {0, 1, 2}
     assert kept(sampler)[0] == 4
     assert sampler.filter(BATCH, PARAMS)[0].exp().sum().item() == pytest.approx(1)
 

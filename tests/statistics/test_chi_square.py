@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler_audit.statistics.chi_square import chi_square, combine
+from sampler_audit.statistics.chi_square import chi_square, combine, g_pvalues
 
 
 def test_values_of_r() -> None:
@@ -41,6 +41,23 @@ def test_pooled_table_against_scipy(probs: list[float], groups: list[list[int]])
     assert result.dof == len(groups) - 1
     found = (result.statistic, result.pvalue, result.g_statistic, result.g_pvalue)
     assert found == pytest.approx((pearson.statistic, pearson.pvalue, g.statistic, g.pvalue))
+
+
+@pytest.mark.parametrize("n_draws", [3, 100, 2000])
+def test_many_tables_at_once(n_draws: int) -> None:
+    """Each has the p-value that scipy gives its table after pooling; 1 where one bin is left."""
+    probs = np.array([0.6, 0.3, 0.06, 0.04])
+    tables = np.random.default_rng(5).multinomial(n_draws, probs, size=6)
+    # Expected 60 30 6 4: the last joins the third. At 2000 draws all bins stand, at 3 none does.
+    groups = {3: [[0, 1, 2, 3]], 100: [[0], [1], [2, 3]], 2000: [[0], [1], [2], [3]]}[n_draws]
+    observed = np.stack([tables[:, g].sum(axis=1) for g in groups], axis=1)
+    expected = n_draws * np.array([probs[g].sum() for g in groups])
+    pvalues = (
+        stats.power_divergence(observed, expected, lambda_="log-likelihood", axis=1).pvalue
+        if len(groups) > 1
+        else np.ones(6)
+    )
+    np.testing.assert_allclose(g_pvalues(tables, probs), pvalues, rtol=1e-9)
 
 
 def test_impossible_draw_is_certain() -> None:

@@ -192,9 +192,18 @@ def test_run_is_a_weighted_mean() -> None:
     assert run_log_e(np.zeros((7, 3)), np.zeros((7, 2)), np.zeros(7)).shape == (7,)
 
 
-def test_thresholds() -> None:
-    """One alternative of 50 carries .4 / 50 of the run; one cell of 1000 is named at 1e7."""
-    threshold = pooled_threshold(1e-4, 50)
-    log_es = np.append(np.full(49, -np.inf), threshold)
+def test_threshold_of_one_alternative() -> None:
+    """One alternative of 50 carries .4 / 50 of the run."""
+    log_es = np.append(np.full(49, -np.inf), pooled_threshold(1e-4, 50))
     assert run_log_e(log_es, np.array([-np.inf]), -np.inf, -np.inf) == pytest.approx(np.log(1e4))
-    assert e_bonferroni_threshold(1e-4, 1000) == pytest.approx(np.log(1e7))
+
+
+def test_a_cell_is_named_exactly_where_it_fails_the_run_alone() -> None:
+    """One cell of 1,000 carries .3 / 1000: e-values of 3.3e7, and whatever else there is, gate."""
+    threshold = e_bonferroni_threshold(1e-4, 1000)
+    assert threshold == pytest.approx(np.log(1e7 / 0.3))
+    alone = np.append(np.full(999, -np.inf), threshold)
+    assert run_log_e(np.array([-np.inf]), alone, -np.inf, -np.inf) == pytest.approx(np.log(1e4))
+    # The plain bound m / alpha lets a cell be named in a run that passes its gate.
+    named = np.append(np.full(999, -np.inf), np.log(1e7))
+    assert run_log_e(np.array([-np.inf]), named, -np.inf, -np.inf) < np.log(1e4)

@@ -27,6 +27,12 @@ def without_p(logits, k, p):
 def flat(logits, k, p):
     return logits[0]
 
+def mask(logits, k, p):
+    return logits > 0
+
+def array(logits, k, p):
+    return logits.numpy()
+
 constant = 3
 """
 
@@ -78,10 +84,14 @@ def test_what_is_no_function_is_named(name: str, message: str) -> None:
 
 
 @pytest.mark.usefixtures("functions")
-def test_a_function_that_returns_another_shape_is_refused() -> None:
-    """One row where two were asked."""
-    target = open_target("functions_under_audit:flat", workers=1)
-    with pytest.raises(TargetRaised, match=r"shape \[2, 5\], got torch.Size\(\[5\]\)"):
+@pytest.mark.parametrize(
+    ("function", "got"),
+    [("flat", r"torch.float32 \[5\]"), ("mask", r"torch.bool \[2, 5\]"), ("array", "ndarray")],
+)
+def test_a_function_that_returns_something_else_is_refused(function: str, got: str) -> None:
+    """One row where two were asked, a mask, whose False is above -inf too, and no tensor."""
+    target = open_target(f"functions_under_audit:{function}", workers=1)
+    with pytest.raises(TargetRaised, match=rf"a float tensor \[2, 5\] .* got {got}"):
         target.kept(batch(SamplingParams(top_k=2), SamplingParams()))
     target.close()
 
@@ -116,12 +126,20 @@ def test_every_target_describes_itself() -> None:
 
 @pytest.mark.parametrize(
     ("python", "message"),
-    [("/no/such/python", "cannot be run"), ("/bin/echo", "is no Python 3 interpreter")],
+    [("/no/such/python", "cannot be run"), ("/bin/echo", "is no Python interpreter")],
 )
 def test_a_wrong_python_is_a_usage_error(python: str, message: str) -> None:
     """A path without a file, and a file that is another program."""
     with pytest.raises(UsageError, match=message):
         open_target("vllm", python=python)
+
+
+def test_an_old_python_is_a_usage_error(tmp_path: Path) -> None:
+    """Workers are written for 3.9; a script that claims to be 3.8 stands in for one."""
+    (tmp_path / "python").write_text("#!/bin/sh\necho hello\necho python 3 8\n")
+    (tmp_path / "python").chmod(0o755)
+    with pytest.raises(UsageError, match=r"is Python 3\.8; engines run in 3\.9 or newer"):
+        open_target("vllm", python=str(tmp_path / "python"))
 
 
 def test_our_own_sampler_stays_in_our_interpreter() -> None:

@@ -140,6 +140,22 @@ def test_closing_ends_a_request_that_hangs(open_fake: Open, tmp_path: Path) -> N
             hanging.result(timeout=30)
 
 
+def test_closing_ends_a_request_that_waits_for_a_worker(open_fake: Open, tmp_path: Path) -> None:
+    """The one worker hangs, so a second thread waits; after that nobody does."""
+    target = open_fake()
+    with ThreadPoolExecutor() as threads:
+        hanging = threads.submit(target.kept, batch(5))
+        while not (tmp_path / "hanging").exists():
+            time.sleep(0.01)
+        waiting = threads.submit(target.kept, batch(0))
+        target.close()
+        assert isinstance(hanging.exception(timeout=30), TargetProtocolError)
+        assert isinstance(waiting.exception(timeout=30), TargetError)
+    with pytest.raises(TargetError, match="fake is closed"):
+        target.kept(batch(0))
+    target.close()
+
+
 def test_workers_are_shared_by_threads(open_fake: Open) -> None:
     """Twelve requests by six threads on two workers, a death among them."""
     target = open_fake(n_workers=2)
@@ -180,6 +196,12 @@ def test_an_engine_that_misdescribes_itself_is_refused(open_fake: Open) -> None:
     """Fields that no TargetInfo has."""
     with pytest.raises(TargetProtocolError, match="fake describes itself with"):
         open_fake(ENGINE.replace("path=", "road="))
+
+
+def test_an_engine_with_an_unknown_convention_is_refused(open_fake: Open) -> None:
+    """There is no law to hold it against."""
+    with pytest.raises(TargetProtocolError, match="convention 'klingon'; known: sampler-audit, "):
+        open_fake(ENGINE.replace('"sampler-audit"', '"klingon"'))
 
 
 def test_an_engine_file_may_be_called_as_what_it_imports(open_fake: Open, tmp_path: Path) -> None:
