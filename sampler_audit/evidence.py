@@ -22,13 +22,10 @@ from sampler_audit.statistics.e_values import (
     pooled_threshold,
     run_log_e,
 )
-from sampler_audit.statistics.power import PlannedCell, coverage, draws_needed
+from sampler_audit.statistics.power import PlannedCell, Power, coverage_by_set, draws_needed
 from sampler_reference.defects import DEFECTS, POOLED
 from sampler_reference.distribution import Distribution
 from sampler_scenarios.params import FILTERS, Combo
-
-CELLS_PER_COMBO = 16
-"""How many cells of a combination carry the pooled evidence: those with few survivors first."""
 
 _LARGEST_EVIDENCE_VOCAB_SIZE = 4096
 _ALL_SETS: tuple[Combo, ...] = tuple(
@@ -53,26 +50,14 @@ class Alternatives:
 
 def build_alternatives(examined: Sequence[Examined]) -> Alternatives:
     """Choose the cells, by the reference alone, and compute every defect's law in them."""
-    by_combo: dict[Combo, list[Examined]] = defaultdict(list)
-    for one in examined:
-        if one.distribution is not None and _carries_evidence(one.distribution):
-            by_combo[one.cell.combo].append(one)
-    chosen = tuple(
-        one
-        for group in by_combo.values()
-        for one in sorted(group, key=_many_survivors)[:CELLS_PER_COMBO]
-    )
+    chosen = tuple(one for one in examined if _carries_evidence(one.distribution))
     return Alternatives(chosen, {name: tuple(_law(name, c) for c in chosen) for name in POOLED})
 
 
-def _carries_evidence(distribution: Distribution) -> bool:
-    small = distribution.may_keep.size <= _LARGEST_EVIDENCE_VOCAB_SIZE
-    return small and bool(distribution.may_keep.any())
-
-
-def _many_survivors(one: Examined) -> bool:
-    assert one.distribution is not None
-    return not 2 <= int(one.distribution.may_keep.sum()) <= 64
+def _carries_evidence(distribution: Distribution | None) -> bool:
+    if distribution is None or distribution.may_keep.size > _LARGEST_EVIDENCE_VOCAB_SIZE:
+        return False
+    return bool(distribution.may_keep.any())
 
 
 def _law(name: str, one: Examined) -> NDArray[np.float64]:
@@ -125,22 +110,67 @@ def _ignored_filters(examined: Sequence[Examined]) -> NDArray[np.float64]:
 
 
 def cover(alternatives: Alternatives, plan: AuditPlan) -> tuple[Coverage, ...]:
-    """For every defect of the list and every set of filters that it may need: would it be found?"""
-    n_alternatives = len(POOLED) * len(_ALL_SETS) + len(FILTERS)
-    threshold = pooled_threshold(plan.alpha, n_alternatives)
-    members = alternatives.members()
+    """For every defect of the list and every set of filters that it may need: would it be found?
+
+    By the draws where they show it, else by the kept set, which proves nothing of an engine whose
+    draws do not follow what it says that it keeps. Pairs that no cell could show are left out.
+    """
+    drawn = [i for i, c in enumerate(alternatives.cells) if c.evidence is not None]
     found = []
     for name in POOLED:
-        laws = alternatives.laws[name]
-        visible = [
-            _support_differs(law, c) for law, c in zip(laws, alternatives.cells, strict=True)
-        ]
-        for required, inside in zip(_ALL_SETS, members, strict=True):
-            at = np.flatnonzero(inside)
-            one = _cover_one(name, required, at, visible, alternatives, threshold, plan.seed)
-            if one is not None:
-                found.append(one)
+        found += _cover_defect(name, alternatives, drawn, plan)
     return tuple(found)
+
+
+def _cover_defect(
+    name: str, alternatives: Alternatives, drawn: list[int], plan: AuditPlan
+) -> list[Coverage]:
+    members = alternatives.members()
+    laws = zip(alternatives.laws[name], alternatives.cells, strict=True)
+    shows = np.array([_support_differs(law, cell) for law, cell in laws], dtype=np.bool_)
+    planned = [_planned(alternatives, name, i) for i in drawn]
+    threshold = pooled_threshold(plan.alpha, len(POOLED) * len(_ALL_SETS) + len(FILTERS))
+    rng = np.random.default_rng([plan.seed, POOLED.index(name)])
+    powers = coverage_by_set(planned, members[:, drawn], threshold, rng)
+    found = []
+    for required, inside, power in zip(_ALL_SETS, members, powers, strict=True):
+        # The classical gate pools nothing: what the draws show here would not fail the run.
+        by_draws = power.covered and plan.gate == "e-value"
+        if not by_draws and (inside & shows).any():
+            found.append(
+                Coverage(defect=name, requires=required, covered=True, by="kept set", power=1.0)
+            )
+        elif power.n_cells > 0:
+            here = [cell for i, cell in zip(drawn, planned, strict=True) if inside[i]]
+            cure = "" if by_draws else _cure(here, power, threshold, rng)
+            found.append(
+                Coverage(
+                    defect=name,
+                    requires=required,
+                    covered=by_draws,
+                    by="draws",
+                    power=power.lower95,
+                    cure=cure,
+                )
+            )
+    return found
+
+
+def _planned(alternatives: Alternatives, name: str, i: int) -> PlannedCell:
+    evidence = alternatives.cells[i].evidence
+    assert evidence is not None
+    q_defect = binned(evidence.labels, alternatives.laws[name][i])
+    return PlannedCell(evidence.box, q_defect, int(evidence.counts.sum()))
+
+
+def _cure(
+    cells: Sequence[PlannedCell], power: Power, threshold: float, rng: np.random.Generator
+) -> str:
+    if power.covered:
+        return "--gate e-value: the chi-square gate has no known power"
+    factor = draws_needed(cells, threshold, rng)
+    more = f"--draws x{factor}" if factor else "no number of draws tried is enough"
+    return f"{more}; power now {power.n_found} of {power.n_runs}"
 
 
 def _support_differs(law: NDArray[np.float64], one: Examined) -> bool:
@@ -149,40 +179,3 @@ def _support_differs(law: NDArray[np.float64], one: Examined) -> bool:
     leaks = (law > 0) & ~one.distribution.may_keep
     loses = (law == 0) & one.distribution.must_keep
     return bool(leaks.any() or loses.any())
-
-
-def _cover_one(
-    name: str,
-    required: Combo,
-    at: NDArray[np.intp],
-    visible: Sequence[bool],
-    alternatives: Alternatives,
-    threshold: float,
-    seed: int,
-) -> Coverage | None:
-    """None where no cell of the plan could show this defect."""
-    if any(visible[i] for i in at):
-        return Coverage(defect=name, requires=required, covered=True, by="kept set", power=1.0)
-    planned = []
-    for i in at:
-        evidence = alternatives.cells[i].evidence
-        if evidence is not None:
-            q_defect = binned(evidence.labels, alternatives.laws[name][i])
-            planned.append(PlannedCell(evidence.box, q_defect, int(evidence.counts.sum())))
-    rng = np.random.default_rng([seed, POOLED.index(name), _ALL_SETS.index(required)])
-    power = coverage(planned, threshold, rng) if planned else None
-    if power is None or power.n_cells == 0:
-        return None
-    cure = ""
-    if not power.covered:
-        factor = draws_needed(planned, threshold, rng)
-        more = f"--draws x{factor}" if factor else "no number of draws tried is enough"
-        cure = f"{more}; power now {power.n_found} of {power.n_runs}"
-    return Coverage(
-        defect=name,
-        requires=required,
-        covered=power.covered,
-        by="draws",
-        power=power.lower95,
-        cure=cure,
-    )

@@ -199,6 +199,7 @@ def _probe(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) ->
     """Seeds and noise, on the one batch pattern that has mates of every sort."""
     cell, distribution = examined.cell, examined.distribution
     assert distribution is not None
+    assert examined.mask is not None
     if not distribution.may_keep.any():
         return []
     drawn = draw_seeds(plan.seed, f"{cell.id}/probe", _SEEDED)
@@ -206,13 +207,12 @@ def _probe(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) ->
     seeded = _seeded_draws(batch, target, drawn, positions)
     checks = [seeds.check_equal(seeded), seeds.check_independent(seeded)]
     z = np.where(
-        distribution.kept,
+        examined.mask,
         scaled(_row(examined), _temperature(examined)).astype(np.float64),
         -np.inf,
     )
     checks += _noise_ends(target)
-    by_kernel = target.draw(batch, drawn, positions, kernel=True)
-    for source, tokens in (("bulk", seeded.in_batch), ("kernel", by_kernel)):
+    for source, tokens in (("bulk", seeded.in_batch), ("kernel", seeded.by_kernel)):
         checks.append(noise.check(tokens, z, drawn, positions, source=source))
     return checks
 
@@ -249,6 +249,7 @@ def _seeded_draws(
         in_batch=target.draw(batch, drawn, positions),
         other_row=target.draw(reversed_batch, drawn, positions),
         permuted=target.draw(batch, drawn[::-1].copy(), positions[::-1].copy())[::-1],
+        by_kernel=target.draw(batch, drawn, positions, kernel=True),
         by_seed=target.draw(batch, base + order, np.full(_ORDERED, 7, dtype=np.int64)),
         by_position=target.draw(batch, np.full(_ORDERED, base), order),
     )

@@ -21,6 +21,7 @@ DESCRIPTION = "a token depends on its seed and position, not on row, batch or or
 class SeededDraws:
     """The same (seed, position) pairs drawn in different surroundings, each ``[n]`` int64.
 
+    ``by_kernel`` is drawn the other way where a target has two, else the same way again;
     ``by_seed`` holds consecutive seeds at one position and ``by_position`` one seed at
     consecutive positions.
     """
@@ -30,6 +31,7 @@ class SeededDraws:
     in_batch: NDArray[np.int64]
     other_row: NDArray[np.int64]
     permuted: NDArray[np.int64]
+    by_kernel: NDArray[np.int64]
     by_seed: NDArray[np.int64]
     by_position: NDArray[np.int64]
 
@@ -41,6 +43,7 @@ def check_equal(draws: SeededDraws) -> CheckResult:
         "in a batch": draws.in_batch,
         "in another row": draws.other_row,
         "in another order": draws.permuted,
+        "where the kernel draws": draws.by_kernel,
     }
     for where, tokens in surroundings.items():
         differs = int((tokens != draws.alone).sum())

@@ -67,15 +67,34 @@ def coverage(
     token is drawn that the box calls impossible. Every cell's law is moved within the noise of
     its box, by group and afresh in each run. Other pieces of the run's evidence would only add.
     """
+    everywhere = np.ones((1, len(cells)), dtype=np.bool_)
+    return coverage_by_set(cells, everywhere, log_threshold, rng, n_runs=n_runs)[0]
+
+
+def coverage_by_set(
+    cells: Sequence[PlannedCell],
+    members: NDArray[np.bool_],
+    log_threshold: float,
+    rng: np.random.Generator,
+    *,
+    n_runs: int = 200,
+) -> list[Power]:
+    """``coverage`` for each of the sets ``members [n_sets, n_cells]``, from the same draws."""
     contrasts = [contrast(cell.q_defect, cell.box) for cell in cells]
-    acting = [(c, cell.n_draws) for c, cell in zip(contrasts, cells, strict=True) if c.acts]
-    n_found = 0
-    if acting:
-        log_es = _replay([c for c, _ in acting], np.array([n for _, n in acting]), rng, n_runs)
-        found = (pooled_log_e(log_es) >= log_threshold) | np.isposinf(log_es).any(axis=-1)
-        n_found = int(found.sum())
-    lower95 = float(clopper_pearson(n_found, n_runs, 0.9)[0])
-    return Power(n_runs, n_found, len(acting), lower95)
+    acting = np.array([c.acts for c in contrasts], dtype=np.bool_)
+    inside = members[:, acting]
+    found = np.zeros((n_runs, len(members)), dtype=np.bool_)
+    if acting.any():
+        n_draws = np.array([cell.n_draws for cell in cells])[acting]
+        log_es = _replay([c for c in contrasts if c.acts], n_draws, rng, n_runs)
+        impossible = np.isposinf(log_es) @ inside.T
+        found = (pooled_log_e(log_es, inside) >= log_threshold) | impossible
+    n_found = np.where(inside.any(axis=1), found.sum(axis=0), 0)
+    lower95 = clopper_pearson(n_found, n_runs, 0.9)[0]
+    return [
+        Power(n_runs, int(n), int(n_cells), float(low))
+        for n, n_cells, low in zip(n_found, inside.sum(axis=1), lower95, strict=True)
+    ]
 
 
 def _replay(

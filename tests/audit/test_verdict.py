@@ -9,7 +9,7 @@ from sampler_audit.combinations import combine_cells
 from sampler_audit.draws import Target
 from sampler_audit.evidence import build_alternatives, cover, log_e_of_run
 from sampler_audit.examine import Examined, examine
-from sampler_audit.plan import AuditPlan, build_plan
+from sampler_audit.plan import AuditPlan, Gate, build_plan
 from sampler_audit.results import CellResult, CheckResult, Coverage
 from sampler_audit.verdict import decide, fitting_conventions, name_cells
 
@@ -64,11 +64,26 @@ def test_chi_square_gate_fails_the_same_run(make_target: MakeTarget, plan: Audit
 def test_coverage_names_how_each_defect_would_be_found(
     make_target: MakeTarget, plan: AuditPlan
 ) -> None:
-    """A dropped token is a matter of the kept set."""
-    alternatives = build_alternatives(examine_all(plan, make_target()))
-    covered = {(c.defect, c.requires): c for c in cover(alternatives, plan)}
-    assert covered["weakest-dropped", ("top_k", "top_p", "min_p")].by == "kept set"
-    assert covered["weakest-dropped", ()].covered
+    """A dropped token shows in the draws; with one draw a cell only in what is said to be kept."""
+    triple = ("top_k", "top_p", "min_p")
+    for n_draws, by in ((200, "draws"), (1, "kept set")):
+        small = replace(plan, n_draws=n_draws)
+        alternatives = build_alternatives(examine_all(small, make_target()))
+        covered = {(c.defect, c.requires): c for c in cover(alternatives, small)}
+        assert covered["weakest-dropped", triple].by == by
+        assert covered["weakest-dropped", ()].covered
+
+
+def test_the_classical_gate_has_no_known_power(make_target: MakeTarget) -> None:
+    """What only draws show is covered under the default gate and not under chi-square."""
+    plan = build_plan(combos="temperature", rows="finite-3-front,finite-20-spread", seed=3)
+    alternatives = build_alternatives(examine_all(plan, make_target()) * 4)
+    gates: dict[Gate, bool] = {"e-value": True, "chi-square": False}
+    for gate, covered in gates.items():
+        rows = cover(alternatives, replace(plan, gate=gate))
+        (twice,) = [c for c in rows if c.defect == "temperature-twice" and c.requires == ()]
+        assert (twice.by, twice.covered) == ("draws", covered)
+        assert ("e-value" in twice.cure) is not covered
 
 
 def test_coverage_without_enough_draws_says_how_many_more(make_target: MakeTarget) -> None:

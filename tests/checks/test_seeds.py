@@ -13,6 +13,7 @@ FAIR = SeededDraws(
     in_batch=TOKENS,
     other_row=TOKENS,
     permuted=TOKENS,
+    by_kernel=TOKENS,
     by_seed=RNG.integers(0, 4, 128),
     by_position=RNG.integers(0, 4, 128),
 )
@@ -23,9 +24,9 @@ def test_equal_tokens_everywhere_pass() -> None:
     assert check_equal(FAIR).outcome == "pass"
 
 
-@pytest.mark.parametrize("where", ["one_by_one", "in_batch", "other_row", "permuted"])
+@pytest.mark.parametrize("where", ["one_by_one", "in_batch", "other_row", "permuted", "by_kernel"])
 def test_one_changed_token_fails(where: str) -> None:
-    """In each of the four surroundings."""
+    """In each of the five surroundings."""
     changed = TOKENS.copy()
     changed[5] += 1
     result = check_equal(replace(FAIR, **{where: changed}))

@@ -214,9 +214,9 @@ def test_noise_belongs_to_the_token_id(draw: Draw) -> None:
 def test_nothing_to_draw(draw: Draw) -> None:
     """All-masked rows and row numbers out of range draw -1; no draws are no tokens."""
     logits = torch.tensor([[-torch.inf, torch.nan], [-torch.inf, 1.0]])
-    zeros = torch.zeros(4, dtype=torch.int64)
-    rows = torch.tensor([0, 1, -1, 2])
-    assert draw(logits, zeros, zeros, rows).tolist() == [-1, 1, -1, -1]
+    zeros = torch.zeros(5, dtype=torch.int64)
+    rows = torch.tensor([0, 1, -1, 2, 1 << 40])
+    assert draw(logits, zeros, zeros, rows).tolist() == [-1, 1, -1, -1, -1]
     assert draw(logits, zeros[:0], zeros[:0], rows[:0]).shape == (0,)
 
 

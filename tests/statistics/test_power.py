@@ -8,7 +8,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sampler_audit.statistics.box import noise_box
-from sampler_audit.statistics.power import PlannedCell, coverage, draws_needed
+from sampler_audit.statistics.power import (
+    PlannedCell,
+    coverage,
+    coverage_by_set,
+    draws_needed,
+)
 
 
 def _cell(law: list[float], defect: list[float], n_draws: int, *, eps: float = 0.0) -> PlannedCell:
@@ -80,3 +85,13 @@ def test_draws_needed() -> None:
     assert draws_needed(cells, 14.0, rng) == 8
     assert draws_needed(cells, 8.0, rng) == 4
     assert draws_needed([replace(cells[0], q_defect=np.array([0.95, 0.05]))], 14.0, rng) is None
+
+
+def test_sets_of_cells_have_their_own_power() -> None:
+    """Fifty cells find what five do not; a set without a cell that shows it is not exercised."""
+    cells = [_cell([0.95, 0.05], [1, 0], 8)] * 50 + [_cell([0.95, 0.05], [0.95, 0.05], 8)]
+    members = np.zeros((3, 51), dtype=np.bool_)
+    members[0], members[1, :5], members[2, 50] = True, True, True
+    powers = coverage_by_set(cells, members, 14.0, np.random.default_rng(4))
+    assert [p.n_found for p in powers] == [200, 0, 0]
+    assert [p.n_cells for p in powers] == [50, 5, 0]
