@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from sampler_audit import verdict, version
 from sampler_audit.combinations import combine_cells
 from sampler_audit.draws import Target, TargetInfo
-from sampler_audit.errors import TargetError
-from sampler_audit.evidence import build_alternatives, cover, log_e_of_run
+from sampler_audit.errors import TargetError, TargetUnavailable
+from sampler_audit.evidence import build_alternatives, cover, evidence_of_run
 from sampler_audit.examine import Examined, examine
 from sampler_audit.known import KnownFault, mark_known
 from sampler_audit.plan import AuditPlan, Gate, build_plan
@@ -25,8 +25,8 @@ from sampler_audit.targets import Device, open_target
 from sampler_scenarios.cells import Cell
 from sampler_scenarios.rows import kind_of
 
-_THREADS = os.cpu_count() or 1
-"""Cells in flight: one for each core, as there are workers."""
+_THREADS = min(os.cpu_count() or 1, 2)
+"""Cells in flight: as many as an engine has workers."""
 
 _MOST_ERRORS = 3
 """Cells that raise before any other has an answer, after which the engine is given up."""
@@ -82,6 +82,7 @@ def run_audit(
     started = time.perf_counter()
     reports: list[TargetReport] = []
     unavailable: list[tuple[str, str]] = []
+    broken: list[tuple[str, str]] = []
     interrupted = False
     # The plan is built before any engine is opened, so that usage errors come first.
     plan = _plan_for(settings, slow=True)
@@ -90,8 +91,10 @@ def run_audit(
             with _opened(request) as target:
                 report, interrupted = _audit_target(settings, request, target, progress)
                 reports.append(report)
-        except TargetError as exc:
+        except TargetUnavailable as exc:
             unavailable.append((request.name, str(exc)))
+        except TargetError as exc:
+            broken.append((request.name, str(exc)))
         except KeyboardInterrupt:
             interrupted = True
         if interrupted:
@@ -106,6 +109,7 @@ def run_audit(
         rows=plan.rows,
         targets=tuple(reports),
         unavailable=tuple(unavailable),
+        broken=tuple(broken),
         interrupted=interrupted,
         seconds=round(time.perf_counter() - started, 2),
     )
@@ -185,22 +189,26 @@ def _audit_target(
         for c in cells
     )
     cells, known, gone = mark_known(settings.known, target.info.name, cells)
-    excused = {c.cell for c in cells if c.known}
-    judged = [e for e in examined if e.result.cell not in excused]
+    # Whether they fail or not: leaving out only those that do would bias the evidence.
+    judged = [
+        e
+        for e in examined
+        if not any(fault.names(target.info.name, e.result.cell) for fault in settings.known)
+    ]
     alternatives = build_alternatives(judged)
-    log_e = log_e_of_run(judged, alternatives)
+    evidence = evidence_of_run(judged, alternatives)
     full = settings.only is None and not interrupted
     covered = cover(alternatives, plan) if full else ()
-    outcome, reason = verdict.decide(cells, log_e, covered, plan, complete=full)
+    outcome, reason = verdict.decide(cells, evidence, covered, plan, complete=full)
     return TargetReport(
         info=target.info,
         outcome=outcome,
         reason=reason,
         cells=cells,
-        combos=combine_cells(cells, examined),
+        combos=combine_cells(cells, examined, plan),
         coverage=covered,
         fitting_conventions=verdict.fitting_conventions(examined, target.info),
-        log_e_run=log_e,
+        log_e_run=evidence.log_e,
         n_draws=sum(c.histogram.n_draws for c in cells if c.histogram),
         seconds=round(time.perf_counter() - started, 2),
         known=known,

@@ -1,5 +1,6 @@
 """Cells by combination of filters: which fail, on which rows a fault first shows, the way out."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,15 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from sampler_audit.examine import Examined
+from sampler_audit.plan import AuditPlan
 from sampler_audit.results import CellResult, ComboResult, Outcome
 from sampler_audit.statistics.chi_square import ChiSquareResult, combine
-from sampler_audit.statistics.e_values import log_mean_exp
+from sampler_audit.statistics.e_values import e_bonferroni_threshold, log_mean_exp
 from sampler_audit.statistics.multiplicity import holm
 from sampler_scenarios.params import FILTERS, Combo, combo_name
 
 
 def combine_cells(
-    cells: Sequence[CellResult], examined: Sequence[Examined]
+    cells: Sequence[CellResult], examined: Sequence[Examined], plan: AuditPlan
 ) -> tuple[ComboResult, ...]:
     """One result a combination, the smaller first."""
     evidence = {e.result.cell: e.evidence for e in examined if e.evidence is not None}
@@ -31,7 +33,7 @@ def combine_cells(
     first = _first_kinds(by_combo)
     return tuple(
         replace(
-            _combo_result(combo, by_combo[combo], chi[combo], first[combo]),
+            _named(_combo_result(combo, by_combo[combo], chi[combo], first[combo]), plan),
             pvalue_holm=float(pvalue),
             nearest_passing=_nearest_passing(combo, by_combo, first[combo]),
         )
@@ -67,14 +69,26 @@ def _combo_result(
         n_failed=len(failed),
         n_band=sum(c.kept is not None and c.kept.verdict == "BAND" for c in cells),
         n_draws=sum(h.n_draws for h in drawn),
+        n_drawn_cells=len(drawn),
         statistic=chi.statistic,
         dof=chi.dof,
         pvalue=chi.pvalue,
+        g_statistic=chi.g_statistic,
+        g_pvalue=chi.g_pvalue,
         log_e=float(log_mean_exp(np.array([h.log_e for h in drawn]))) if drawn else 0.0,
         worst=max(telling, key=_badness).cell if telling else "",
         row_kinds=tuple(sorted(kinds.items(), key=lambda item: (-item[1], item[0]))),
         first_kinds=tuple(sorted(first, key=lambda kind: (-kinds[kind], kind))),
     )
+
+
+def _named(result: ComboResult, plan: AuditPlan) -> ComboResult:
+    """A combination fails by name where its cells' share of the run's evidence fails the run."""
+    if plan.gate != "e-value" or not result.n_drawn_cells:
+        return result
+    total = result.log_e + math.log(result.n_drawn_cells)
+    wrong = total >= e_bonferroni_threshold(plan.alpha, len(plan.cells))
+    return replace(result, outcome="fail") if wrong else result
 
 
 def _combo_outcome(cells: Sequence[CellResult]) -> Outcome:

@@ -1,4 +1,4 @@
-"""What an engine tells us: what it is (TargetInfo), what it kept, and what it drew (Draws)."""
+"""What an engine is (TargetInfo) and what may be asked of it (Target)."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,21 +36,6 @@ class TargetInfo:
     mass_error: float = 0.0
     special_values: bool = False
     slow: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """Token ids in the order of their labels.
-
-    Attributes:
-        tokens: ``[n]`` int64; -1 where the engine says that nothing can be drawn.
-        seeds: ``[n]`` int64, the seed of each draw.
-        positions: ``[n]`` int64, the position of each draw.
-    """
-
-    tokens: NDArray[np.int64]
-    seeds: NDArray[np.int64]
-    positions: NDArray[np.int64]
 
 
 class Target(Protocol):

@@ -22,10 +22,16 @@ from sampler_audit.statistics.e_values import (
     pooled_threshold,
     run_log_e,
 )
-from sampler_audit.statistics.power import PlannedCell, Power, coverage_by_set, draws_needed
+from sampler_audit.statistics.power import (
+    PlannedCell,
+    Power,
+    classical_coverage_by_set,
+    coverage_by_set,
+    draws_needed,
+)
 from sampler_reference.defects import DEFECTS, POOLED
 from sampler_reference.distribution import Distribution
-from sampler_scenarios.params import FILTERS, Combo
+from sampler_scenarios.params import FILTERS, Combo, combo_name
 
 _LARGEST_EVIDENCE_VOCAB_SIZE = 4096
 _ALL_SETS: tuple[Combo, ...] = tuple(
@@ -45,7 +51,8 @@ class Alternatives:
 
     def members(self) -> NDArray[np.bool_]:
         """``[16, n_cells]``: whether a cell has every filter of a set on."""
-        return np.array([[set(s) <= set(c.cell.combo) for c in self.cells] for s in _ALL_SETS])
+        on = [[set(s) <= set(c.cell.combo) for c in self.cells] for s in _ALL_SETS]
+        return np.array(on, dtype=np.bool_)
 
 
 def build_alternatives(examined: Sequence[Examined]) -> Alternatives:
@@ -68,28 +75,44 @@ def _law(name: str, one: Examined) -> NDArray[np.float64]:
     return law(one.logits, one.params, one.conventions)
 
 
-def log_e_of_run(examined: Sequence[Examined], alternatives: Alternatives) -> float:
-    """Evidence, in nats, that anything at all is wrong with the draws of this run."""
+@dataclass(frozen=True)
+class RunEvidence:
+    """``log_e``: evidence, in nats, that anything is wrong with the draws of a run.
+
+    ``strongest`` names the pooled alternative that says so loudest.
+    """
+
+    log_e: float
+    strongest: str = ""
+
+
+def evidence_of_run(examined: Sequence[Examined], alternatives: Alternatives) -> RunEvidence:
+    """Named defects, single cells and the order of draws, weighed."""
     cells = np.array([e.result.histogram.log_e for e in examined if e.result.histogram])
     checks = [c for e in examined for c in e.result.checks if c.check == "independence"]
     order = [c.log_e for c in checks if c.log_e is not None]
     independence = log_mean_exp(np.array(order)) if order else None
-    pooled = [_pooled(alternatives), _ignored_filters(examined)]
-    return float(run_log_e(np.concatenate(pooled), cells, independence))
+    pooled = _pooled(alternatives) | _ignored_filters(examined)
+    log_e = float(run_log_e(np.array(list(pooled.values())), cells, independence))
+    if not pooled:
+        return RunEvidence(log_e)
+    strongest = max(pooled, key=lambda name: pooled[name])
+    return RunEvidence(log_e, strongest)
 
 
-def _pooled(alternatives: Alternatives) -> NDArray[np.float64]:
-    """Log e-values of every defect crossed with the filters that must be on, ``[n * 16]``."""
+def _pooled(alternatives: Alternatives) -> dict[str, float]:
+    """Log e-values of every defect crossed with the filters that must be on, by name."""
     drawn = [i for i, c in enumerate(alternatives.cells) if c.evidence is not None]
     if not drawn:
-        return np.zeros(0)
+        return {}
     members = alternatives.members()[:, drawn]
-    return np.concatenate(
-        [
-            pooled_log_e(np.array([_cell_evidence(alternatives, n, i) for i in drawn]), members)
-            for n in POOLED
-        ]
-    )
+    by_name = {}
+    for name in POOLED:
+        log_es = np.array([_cell_evidence(alternatives, name, i) for i in drawn])
+        for required, log_e in zip(_ALL_SETS, pooled_log_e(log_es, members), strict=True):
+            where = f" where {combo_name(required)} are on" if required else ""
+            by_name[name + where] = float(log_e)
+    return by_name
 
 
 def _cell_evidence(alternatives: Alternatives, name: str, i: int) -> float:
@@ -99,14 +122,14 @@ def _cell_evidence(alternatives: Alternatives, name: str, i: int) -> float:
     return float(defect_log_e(evidence.counts, q_defect, evidence.box))
 
 
-def _ignored_filters(examined: Sequence[Examined]) -> NDArray[np.float64]:
-    """Log e-values of "this filter has no effect", one a filter, pooled over the cells asked."""
+def _ignored_filters(examined: Sequence[Examined]) -> dict[str, float]:
+    """Log e-values of "no effect of this filter", pooled over the cells asked, by name."""
     by_filter: dict[str, list[float]] = defaultdict(list)
     for one in examined:
         for check in one.result.checks:
             if check.check.startswith("no effect") and check.log_e is not None:
                 by_filter[check.check].append(check.log_e)
-    return np.array([float(pooled_log_e(np.array(v))) for v in by_filter.values()])
+    return {name: float(pooled_log_e(np.array(log_es))) for name, log_es in by_filter.items()}
 
 
 def cover(alternatives: Alternatives, plan: AuditPlan) -> tuple[Coverage, ...]:
@@ -131,23 +154,25 @@ def _cover_defect(
     planned = [_planned(alternatives, name, i) for i in drawn]
     threshold = pooled_threshold(plan.alpha, len(POOLED) * len(_ALL_SETS) + len(FILTERS))
     rng = np.random.default_rng([plan.seed, POOLED.index(name)])
-    powers = coverage_by_set(planned, members[:, drawn], threshold, rng)
+    if plan.gate == "e-value":
+        powers = coverage_by_set(planned, members[:, drawn], threshold, rng)
+    else:
+        of_cell = plan.alpha / len(plan.cells)
+        powers = classical_coverage_by_set(planned, members[:, drawn], of_cell, rng)
     found = []
     for required, inside, power in zip(_ALL_SETS, members, powers, strict=True):
-        # The classical gate pools nothing: what the draws show here would not fail the run.
-        by_draws = power.covered and plan.gate == "e-value"
-        if not by_draws and (inside & shows).any():
+        if not power.covered and (inside & shows).any():
             found.append(
                 Coverage(defect=name, requires=required, covered=True, by="kept set", power=1.0)
             )
         elif power.n_cells > 0:
             here = [cell for i, cell in zip(drawn, planned, strict=True) if inside[i]]
-            cure = "" if by_draws else _cure(here, power, threshold, rng)
+            cure = "" if power.covered else _cure(here, power, threshold, rng)
             found.append(
                 Coverage(
                     defect=name,
                     requires=required,
-                    covered=by_draws,
+                    covered=power.covered,
                     by="draws",
                     power=power.lower95,
                     cure=cure,
@@ -166,8 +191,6 @@ def _planned(alternatives: Alternatives, name: str, i: int) -> PlannedCell:
 def _cure(
     cells: Sequence[PlannedCell], power: Power, threshold: float, rng: np.random.Generator
 ) -> str:
-    if power.covered:
-        return "--gate e-value: the chi-square gate has no known power"
     factor = draws_needed(cells, threshold, rng)
     more = f"--draws x{factor}" if factor else "no number of draws tried is enough"
     return f"{more}; power now {power.n_found} of {power.n_runs}"

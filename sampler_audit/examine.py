@@ -128,9 +128,12 @@ def _examine_batch(
     steps: tuple[LadderStep, ...] = ()
     if kept.verdict == "FAIL":
         steps = kept_set.ladder(mask, distribution.probs, logits, judged)
+    if kept.verdict == "FAIL" or cell.batch == _PROBE_PATTERN:
+        kept = kept_set.repeated(kept, mask, target.kept(batch)[batch.index])
+    outcomes: dict[str, Outcome] = {"FAIL": "fail", "UNGATED": "not_applicable"}
     examined = Examined(
         cell,
-        _result(cell, "fail" if kept.verdict == "FAIL" else "pass", reason=kept.rule),
+        _result(cell, outcomes.get(kept.verdict, "pass"), reason=kept.rule),
         conventions,
         logits,
         params,
@@ -156,8 +159,9 @@ def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: Audit
     if cell.batch == _PROBE_PATTERN:
         checks += _probe(examined, batch, target, plan)
     result = replace(examined.result, checks=tuple(checks))
-    possible = tokens[(tokens >= 0) & (tokens < distribution.may_keep.size)]
-    if distribution.may_keep.any() and possible.size:
+    # What falls outside is the support check's, which asks for a second sample first.
+    possible = tokens[support.inside(tokens, distribution) & (tokens >= 0)]
+    if possible.size:
         evidence = histogram.gather(possible, distribution)
         result = replace(
             result,

@@ -21,6 +21,10 @@ class KnownFault:
     reason: str
     link: str
 
+    def names(self, target: str, cell: str) -> bool:
+        """Whether the entry is about that cell of that target."""
+        return fnmatch.fnmatchcase(f"{target}:{cell}", self.id)
+
 
 def read_known(path: Path) -> tuple[KnownFault, ...]:
     """The entries of a TOML file with one ``[[known]]`` table each: id, reason, link.
@@ -59,7 +63,7 @@ def mark_known(
     there, gone = [], []
     excused: dict[str, str] = {}
     for fault in known:
-        named = [c for c in cells if fnmatch.fnmatchcase(f"{target}:{c.cell}", fault.id)]
+        named = [c for c in cells if fault.names(target, c.cell)]
         failing = [c.cell for c in named if c.outcome == "fail"]
         line = f"{fault.id}: {fault.reason} ({fault.link})"
         if failing:

@@ -54,6 +54,9 @@ PATTERN_KINDS = {
 """The kind of row that sits in each batch pattern. Engines change their path, and with it the fate
 of ties and of few finite logits, at batches of 8 and of more than 64."""
 
+PROBED_ROWS = ("dense-normal@8193", "bf16-rounded@512", "ties-at-k@129")
+"""Rows, beside the one of PATTERN_KINDS, on which the draws of every combination are probed."""
+
 CROWD = 64
 
 TAIL = 32768
@@ -226,6 +229,8 @@ def _tails(combo: Combo) -> Iterator[Cell]:
 def _patterns(combo: Combo, sizes: Sizes, *, quick: bool) -> Iterator[Cell]:
     """Every batch pattern, on the row that shows what it changes; a quick plan has fewer crowds."""
     settings = typical_params(combo)
+    # Seeds and noise are probed there: on sparse, tied and dense rows, one longer than a tile.
+    yield Cell(f"{PROBED_ROWS[len(combo) % len(PROBED_ROWS)]}", settings[0], "mixed-8")
     for index, (pattern, kind) in enumerate(PATTERN_KINDS.items()):
         if not quick or PATTERNS[pattern].n_mates < CROWD or set(combo) == set(FILTERS):
             yield Cell(f"{kind}@{sizes.crowd}", settings[index % len(settings)], pattern)

@@ -123,7 +123,8 @@ class ComboResult:
 
     Attributes:
         statistic: Chi-square summed over its cells, with ``dof``, ``pvalue`` and ``pvalue_holm``
-            over the combinations; ``log_e`` the mean e-value of its cells.
+            over the combinations, and G beside it; ``log_e`` the mean e-value of the
+            ``n_drawn_cells`` cells that have a histogram.
         worst: Id of the failing cell that loses or gains most, on a row of ``first_kinds``
             where there are any.
         row_kinds: Kinds of row that fail, with the number of failing cells of each.
@@ -138,9 +139,12 @@ class ComboResult:
     n_failed: int
     n_band: int = 0
     n_draws: int = 0
+    n_drawn_cells: int = 0
     statistic: float = 0.0
     dof: int = 0
     pvalue: float = 1.0
+    g_statistic: float = 0.0
+    g_pvalue: float = 1.0
     pvalue_holm: float = 1.0
     log_e: float = 0.0
     worst: str = ""
@@ -193,7 +197,8 @@ class AuditReport:
     """A whole run over one or several targets.
 
     Attributes:
-        unavailable: Engines that could not be reached, as (target, reason).
+        unavailable: Engines that are not here, as (target, reason).
+        broken: Engines that are here and could not be loaded, as (target, reason).
         searched: No target was named, so engines were looked for: one that is not here is no
             failure, none at all is.
     """
@@ -208,6 +213,7 @@ class AuditReport:
     rows: str
     targets: tuple[TargetReport, ...]
     unavailable: tuple[tuple[str, str], ...] = ()
+    broken: tuple[tuple[str, str], ...] = ()
     searched: bool = False
     interrupted: bool = False
     seconds: float = 0.0

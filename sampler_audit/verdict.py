@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sampler_audit.draws import TargetInfo
+from sampler_audit.evidence import RunEvidence
 from sampler_audit.examine import Examined
 from sampler_audit.plan import AuditPlan
 from sampler_audit.results import CellResult, Coverage, Outcome
@@ -45,7 +46,7 @@ def name_cells(examined: Sequence[Examined], plan: AuditPlan) -> tuple[CellResul
 
 def decide(
     cells: Sequence[CellResult],
-    log_e_run: float,
+    evidence: RunEvidence,
     coverage: Sequence[Coverage],
     plan: AuditPlan,
     *,
@@ -56,8 +57,9 @@ def decide(
     if failed:
         verb = "is" if len(failed) == 1 else "are"
         return "fail", f"{len(failed)} of {len(cells)} cells {verb} wrong"
-    if plan.gate == "e-value" and log_e_run >= math.log(1 / plan.alpha):
-        return "fail", "the draws of the run as a whole do not follow the reference"
+    if plan.gate == "e-value" and evidence.log_e >= math.log(1 / plan.alpha):
+        whole = "the draws of the run as a whole do not follow the reference"
+        return "fail", f"{whole}; they look like {evidence.strongest or 'no known defect'}"
     errors = [c for c in cells if c.outcome == "error"]
     if errors:
         return "error", f"{len(errors)} cells could not be tried: {errors[0].reason}"
@@ -67,7 +69,7 @@ def decide(
         return "inconclusive", "no cell of this plan applies to the target"
     if not complete:
         return "pass", "nothing is wrong in what was tried, which is not the whole plan"
-    return _proved(cells, log_e_run, coverage)
+    return _proved(cells, evidence.log_e, coverage)
 
 
 def _proved(

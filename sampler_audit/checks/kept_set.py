@@ -4,6 +4,8 @@ Deterministic and outside the run's alpha: it fails by fact. Conventions gate as
 all rows; another convention that would allow the set is named, and changes no verdict.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,6 +52,15 @@ def judge(
         else (),
     )
     return kept_set, found
+
+
+def repeated(kept: KeptSet, mask: NDArray[np.bool_], again: NDArray[np.bool_]) -> KeptSet:
+    """The verdict after a second call with the same batch: a kept set that changes is wrong."""
+    n_changed = int((mask != again).sum())
+    if not n_changed:
+        return kept
+    rule = f"the kept set changes from call to call, by {n_changed} tokens"
+    return replace(kept, verdict="FAIL", rule=f"{rule}; {kept.rule}" if kept.rule else rule)
 
 
 def _other_conventions(

@@ -14,14 +14,19 @@ DESCRIPTION = "no draw falls outside the tokens that may be kept"
 
 
 def outside(tokens: NDArray[np.int64], distribution: Distribution) -> NDArray[np.int64]:
-    """The drawn tokens that must not occur; -1 is right only where nothing may be kept."""
+    """The drawn tokens that must not occur."""
+    return tokens[~inside(tokens, distribution)]
+
+
+def inside(tokens: NDArray[np.int64], distribution: Distribution) -> NDArray[np.bool_]:
+    """Which of ``tokens`` ``[n]`` may occur; -1 may only where nothing is left to keep."""
     vocab_size = distribution.may_keep.size
     in_range = (tokens >= 0) & (tokens < vocab_size)
     allowed = np.zeros(tokens.shape, dtype=bool)
     allowed[in_range] = distribution.may_keep[tokens[in_range]]
     if not distribution.may_keep.any():
         allowed |= tokens == -1
-    return tokens[~allowed]
+    return allowed
 
 
 def check(

@@ -43,7 +43,9 @@ def exit_code(report: AuditReport, *, allow_inconclusive: bool = False) -> int:
 
 
 def could_not_audit(report: AuditReport) -> bool:
-    """A named target was not reached, or a search found no engine."""
+    """A named target was not reached, one is broken, or a search found no engine."""
+    if report.broken:
+        return True
     if report.searched:
         return nothing_learned(report)
     return bool(report.unavailable) or not report.targets
@@ -54,7 +56,7 @@ def nothing_learned(report: AuditReport) -> bool:
     return report.searched and all(target.info.name == "builtin" for target in report.targets)
 
 
-def verdict(target: TargetReport, alpha: float) -> str:
+def verdict(target: TargetReport, alpha: float, gate: str = "e-value") -> str:
     """Outcome, reason, and what speaks against bad luck, with the stated false-alarm rate."""
     sentences = [f"{LABELS[target.outcome]}  {target.info.name}: {_stop(target.reason)}"]
     if smallest := [combo_name(c.combo) for c in target.combos if c.minimal]:
@@ -70,7 +72,7 @@ def verdict(target: TargetReport, alpha: float) -> str:
     if target.outcome == "fail" and target.log_e_run >= math.log(1 / alpha):
         sentences.append(f"Odds against bad luck: {words.odds(target.log_e_run)}.")
     if target.outcome in ("fail", "pass"):
-        sentences.append(f"False alarms of this gate: {words.false_alarm_rate(alpha)}.")
+        sentences.append(f"False alarms of this gate: {words.false_alarm_rate(alpha, gate)}.")
     return " ".join(sentences)
 
 

@@ -16,21 +16,23 @@ def annotations(report: AuditReport) -> list[str]:
     """The commands to print, errors first; nothing where nothing is wrong."""
     errors, warnings = [], []
     for target in report.targets:
-        errors += _errors(target, report.alpha)
+        errors += _errors(target, report)
         if target.outcome in ("inconclusive", "error", "not_applicable"):
             title = f"sampler-audit {target.info.name}"
-            warnings.append(_command("warning", title, conclusion.verdict(target, report.alpha)))
+            warnings.append(
+                _command("warning", title, conclusion.verdict(target, report.alpha, report.gate))
+            )
     if conclusion.nothing_learned(report):
         warnings.append(_command("warning", "sampler-audit", conclusion.NOTHING_LEARNED))
     if not report.searched:
         warnings += [
             _command("warning", f"sampler-audit {name}", f"not reached: {reason}")
-            for name, reason in report.unavailable
+            for name, reason in (*report.unavailable, *report.broken)
         ]
     return _at_most(errors) + warnings
 
 
-def _errors(target: TargetReport, alpha: float) -> list[str]:
+def _errors(target: TargetReport, report: AuditReport) -> list[str]:
     if target.outcome != "fail":
         return []
     found = [
@@ -41,7 +43,7 @@ def _errors(target: TargetReport, alpha: float) -> list[str]:
         )
         for finding in findings(target)
     ]
-    verdict = conclusion.verdict(target, alpha)
+    verdict = conclusion.verdict(target, report.alpha, report.gate)
     return found or [_command("error", f"sampler-audit {target.info.name}", verdict)]
 
 

@@ -40,7 +40,7 @@ def render(report: AuditReport, *, allow_inconclusive: bool = False) -> str:
     """The document; its last case is red exactly where the exit code is not 0."""
     root = ET.Element("testsuites", name="sampler-audit")
     for target in report.targets:
-        cases = list(_target_cases(target, report.alpha))
+        cases = list(_target_cases(target, report))
         _add_suite(root, target.info.name, cases, target.seconds)
     code = conclusion.exit_code(report, allow_inconclusive=allow_inconclusive)
     _add_suite(root, "sampler-audit", list(_whole_run(report, code)), 0.0)
@@ -49,7 +49,7 @@ def render(report: AuditReport, *, allow_inconclusive: bool = False) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _target_cases(target: TargetReport, alpha: float) -> Iterator[_Case]:
+def _target_cases(target: TargetReport, report: AuditReport) -> Iterator[_Case]:
     found = {finding.combo: finding for finding in findings(target)}
     for cell in target.cells:
         yield _cell_case(cell)
@@ -57,7 +57,7 @@ def _target_cases(target: TargetReport, alpha: float) -> Iterator[_Case]:
         yield _combo_case(
             combo, found.get(combo_name(combo.combo)), known=known_only(combo, target)
         )
-    verdict = conclusion.verdict(target, alpha)
+    verdict = conclusion.verdict(target, report.alpha, report.gate)
     yield _Case(
         kind="run",
         name="run",
@@ -92,7 +92,7 @@ def _combo_case(combo: ComboResult, finding: Finding | None, *, known: bool) -> 
 
 
 def _whole_run(report: AuditReport, code: int) -> Iterator[_Case]:
-    for name, reason in report.unavailable:
+    for name, reason in (*report.unavailable, *report.broken):
         outcome: Outcome = "not_applicable" if report.searched else "error"
         yield _Case(kind="target", name=name, outcome=outcome, message=f"not reached: {reason}")
     message = f"exit code {code}"

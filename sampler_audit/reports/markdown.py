@@ -9,8 +9,10 @@ from sampler_audit.results import AuditReport, TargetReport
 def render(report: AuditReport) -> str:
     """Verdicts first, then one section a target."""
     lines = ["# sampler-audit", "", f"Version {report.version}: {_code(report.command)}", ""]
-    lines += [f"- {conclusion.verdict(target, report.alpha)}" for target in report.targets]
-    lines += [f"- not reached: {name}: {reason}" for name, reason in report.unavailable]
+    alpha, gate = report.alpha, report.gate
+    lines += [f"- {conclusion.verdict(target, alpha, gate)}" for target in report.targets]
+    unreached = (*report.unavailable, *report.broken)
+    lines += [f"- not reached: {name}: {reason}" for name, reason in unreached]
     lines += [f"- {conclusion.INTERRUPTED}"] if report.interrupted else []
     lines += [f"- {conclusion.NOTHING_LEARNED}"] if conclusion.nothing_learned(report) else []
     for target in report.targets:

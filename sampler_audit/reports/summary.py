@@ -36,7 +36,7 @@ def header(report: AuditReport, target: TargetReport) -> list[tuple[str, str]]:
         f" {words.count(target.n_draws)} draws, {words.seconds(target.seconds)}"
     )
     gate = (
-        f"{report.gate}; false alarms: {words.false_alarm_rate(report.alpha)}"
+        f"{report.gate}; false alarms: {words.false_alarm_rate(report.alpha, report.gate)}"
         f" (alpha {report.alpha:g}); seed {report.seed}"
     )
     return [

@@ -152,12 +152,12 @@ def _all_combos(report: AuditReport) -> list[Combo]:
 
 
 def _show_verdicts(report: AuditReport, console: Console) -> None:
-    for name, reason in report.unavailable:
+    for name, reason in (*report.unavailable, *report.broken):
         console.print(Text(f"not reached  {name}: {reason}"))
     if report.interrupted:
         console.print(Text(conclusion.INTERRUPTED))
     for target in report.targets:
-        sentence = conclusion.verdict(target, report.alpha)
+        sentence = conclusion.verdict(target, report.alpha, report.gate)
         text = Text(sentence)
         label = conclusion.LABELS[target.outcome]
         text.stylize(_STYLES[label], 0, len(label))

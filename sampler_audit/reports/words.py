@@ -42,8 +42,13 @@ def odds(log_e: float) -> str:
     return f"more than {count(math.floor(math.exp(log_e) + 1e-9))} to 1"
 
 
-def false_alarm_rate(alpha: float) -> str:
-    """``alpha`` as a frequency of runs, never a smaller one."""
+def false_alarm_rate(alpha: float, gate: str = "e-value") -> str:
+    """``alpha`` as a frequency of runs, never a smaller one.
+
+    The chi-square gate has no proven rate; DESIGN.md 5 has the measurement.
+    """
+    if gate != "e-value":
+        return f"not proven; 1.0 to 1.4 times {alpha:g} when measured"
     return f"at most 1 run in {count(math.floor(1 / alpha + 1e-9))}"
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler_audit.statistics.box import Box
+from sampler_audit.statistics.chi_square import g_pvalues
 from sampler_audit.statistics.e_values import Contrast, contrast, contrast_log_e, pooled_log_e
 from sampler_audit.statistics.effect import clopper_pearson
 
@@ -94,6 +95,37 @@ def coverage_by_set(
     return [
         Power(n_runs, int(n), int(n_cells), float(low))
         for n, n_cells, low in zip(n_found, inside.sum(axis=1), lower95, strict=True)
+    ]
+
+
+def classical_coverage_by_set(
+    cells: Sequence[PlannedCell],
+    members: NDArray[np.bool_],
+    alpha: float,
+    rng: np.random.Generator,
+    *,
+    n_runs: int = 200,
+) -> list[Power]:
+    """``coverage_by_set`` for the classical gate: a run fails where one cell's G does.
+
+    A cell fails where its p-value is below ``alpha``, the run's level over its number of cells:
+    Holm's first step, which his later ones only add to. Laws are not moved within their box.
+    """
+    fails = np.zeros((n_runs, len(cells)), dtype=np.bool_)
+    acts = np.array([contrast(cell.q_defect, cell.box).acts for cell in cells], dtype=np.bool_)
+    for i in np.flatnonzero(acts).tolist():
+        cell, possible = cells[i], cells[i].box.center > 0
+        counts = rng.multinomial(cell.n_draws, cell.q_defect, size=n_runs)
+        fails[:, i] = counts[:, ~possible].any(axis=1)
+        whole = ~fails[:, i]
+        if whole.any():
+            center = cell.box.center[possible] / cell.box.center.sum()
+            fails[whole, i] = g_pvalues(counts[whole][:, possible], center) < alpha
+    n_found = (fails @ members.T.astype(np.int64) > 0).sum(axis=0)
+    lower95 = clopper_pearson(n_found, n_runs, 0.9)[0]
+    return [
+        Power(n_runs, int(n), int(n_cells), float(low))
+        for n, n_cells, low in zip(n_found, (members & acts).sum(axis=1), lower95, strict=True)
     ]
 
 

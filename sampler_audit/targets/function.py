@@ -26,6 +26,10 @@ DESCRIPTION = "any function (logits, k, p) -> masked logits, by the name that im
 INSTALL = "run where the module can be imported, or name the interpreter with --python PATH"
 ANY_PYTHON = True
 
+MASS_ERROR = 2.0**-12
+"""For a function that states none: a float32 softmax and cumulative sum of up to 2^18 tokens, in
+lanes or blocks of 64, round 2^12 times by 2^-24 in a row."""
+
 
 def load(options: dict[str, str]) -> FunctionEngine:
     """The function that ``options["target"]`` names; the current folder may hold its module."""
@@ -43,7 +47,8 @@ class FunctionEngine:
     ``p`` float32 ``[batch]`` (1 where off); None for a filter that no row of the batch uses.
 
     Its attribute ``sampler_audit_convention`` names the convention that it declares; without it,
-    exactly k tokens stay and among equal logits the lowest ids ("vllm-triton").
+    exactly k tokens stay and among equal logits the lowest ids ("sampler-audit"). The attribute
+    ``sampler_audit_mass_error`` bounds the error of its cumulative probabilities.
     """  # noqa: D205 - one sentence
 
     def __init__(self, function: Function, name: str, device: str) -> None:
@@ -57,8 +62,9 @@ class FunctionEngine:
             "engine": with_torch(self._name),
             "device": device_name(self._device),
             "path": "the function itself",
-            "convention": getattr(self._function, "sampler_audit_convention", "vllm-triton"),
+            "convention": getattr(self._function, "sampler_audit_convention", "sampler-audit"),
             "draws": False,
+            "mass_error": getattr(self._function, "sampler_audit_mass_error", MASS_ERROR),
         }
 
     def kept(self, logits: NDArray[np.float32], params: Params) -> NDArray[np.bool_]:

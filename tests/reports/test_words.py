@@ -52,6 +52,7 @@ def test_the_false_alarm_rate_is_a_frequency_of_runs() -> None:
     """1/1e-4 = 10,000; 1/.6 = 1.67, and 1 in 2 would be less than .6."""
     assert words.false_alarm_rate(1e-4) == "at most 1 run in 10,000"
     assert words.false_alarm_rate(0.6) == "at most 1 run in 1"
+    assert "not proven" in words.false_alarm_rate(1e-4, "chi-square")
 
 
 @pytest.mark.parametrize(

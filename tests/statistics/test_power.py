@@ -10,6 +10,7 @@ from scipy import stats
 from sampler_audit.statistics.box import noise_box
 from sampler_audit.statistics.power import (
     PlannedCell,
+    classical_coverage_by_set,
     coverage,
     coverage_by_set,
     draws_needed,
@@ -95,3 +96,17 @@ def test_sets_of_cells_have_their_own_power() -> None:
     powers = coverage_by_set(cells, members, 14.0, np.random.default_rng(4))
     assert [p.n_found for p in powers] == [200, 0, 0]
     assert [p.n_cells for p in powers] == [50, 5, 0]
+
+
+def test_the_classical_gate_needs_one_cell_that_shows_the_defect() -> None:
+    """Fifty cells together do not help the classical gate.
+
+    A dropped token of 5 %: G = -2 n ln .95 is 41 at n = 400, p = 1.5e-10 on one degree of
+    freedom, and 8.2 at n = 80, p = .004.
+    """
+    rng = np.random.default_rng(6)
+    for n_draws, found in ((400, 200), (80, 0)):
+        cells = [_cell([0.95, 0.05], [1, 0], n_draws)] * 50
+        members = np.ones((1, 50), dtype=np.bool_)
+        (power,) = classical_coverage_by_set(cells, members, 1e-4 / 50, rng)
+        assert (power.n_found, power.n_cells) == (found, 50)

@@ -65,7 +65,7 @@ def test_a_function_with_k_alone() -> None:
     """A row whose top_k is off gets the vocabulary size."""
     target = open_target("functions_under_audit:without_p", workers=1)
     assert target.kept(batch(SamplingParams(), SamplingParams(top_k=2))).all()
-    assert target.info.convention == "vllm-triton"
+    assert target.info.convention == "sampler-audit"
     target.close()
 
 
