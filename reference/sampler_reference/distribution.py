@@ -20,7 +20,7 @@ Filter = Callable[[Row, int, SamplingParams, Conventions, Slack], int]
 
 MASS_BAND = 2.0**-21
 """Bound on the error of a cumulative probability in the fixed-point kernels, vocabularies up to
-2^18: two weights of relative error 7.4e-8 and V * 2^-40 of truncation are 3.9e-7 together."""
+2^17: two weights of relative error 2e-8 and V * 2^-39 of truncation are 2.8e-7 together."""
 
 FILTERS: dict[str, Filter] = {
     "top_k": filters.top_k,
