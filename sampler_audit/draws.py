@@ -20,8 +20,11 @@ class TargetInfo:
         path: Which code path this is, and whether this installation would take it by itself.
         convention: Name of the declared entry of ``sampler_reference.conventions.CONVENTIONS``.
         draws: Whether it draws tokens; otherwise it only masks logits, with top_k and top_p.
+        own_noise: Whether a token is a function of its seed and position by the noise of
+            ``sampler_reference.noise``, so that seeds and single tokens can be checked.
         mass_error: Bound on the error of a cumulative probability in its arithmetic
             (the band at the top-p edge, beyond the reference's own).
+        min_p_error: Bound on the error of its min_p threshold, in nats.
         special_values: Whether it states a policy for NaN and +inf logits (see the reference);
             otherwise rows that hold such values do not gate.
         slow: Whether a full row takes seconds here, so that plans must keep rows short.
@@ -33,7 +36,9 @@ class TargetInfo:
     path: str
     convention: str
     draws: bool
+    own_noise: bool = False
     mass_error: float = 0.0
+    min_p_error: float = 0.0
     special_values: bool = False
     slow: bool = False
 

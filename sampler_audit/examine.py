@@ -122,9 +122,17 @@ def _examine_batch(
     mask = target.kept(batch)[batch.index]
     gates = info.special_values or not (np.isnan(logits).any() or np.isposinf(logits).any())
     kept, judged = kept_set.judge(
-        mask, logits, params, conventions, mass_error=info.mass_error, gates=gates
+        mask,
+        logits,
+        params,
+        conventions,
+        mass_error=info.mass_error,
+        min_p_error=info.min_p_error,
+        gates=gates,
     )
-    distribution = reference_distribution(logits, params, conventions, mass_error=info.mass_error)
+    distribution = reference_distribution(
+        logits, params, conventions, 0.0, info.mass_error, info.min_p_error
+    )
     steps: tuple[LadderStep, ...] = ()
     if kept.verdict == "FAIL":
         steps = kept_set.ladder(mask, distribution.probs, logits, judged)
@@ -156,7 +164,7 @@ def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: Audit
     if support.outside(tokens, distribution).size:
         fresh = target.draw(batch, doubled[n_draws:], positions)
     checks = [support.check(tokens, fresh, distribution)]
-    if cell.batch == _PROBE_PATTERN:
+    if cell.batch == _PROBE_PATTERN and target.info.own_noise:
         checks += _probe(examined, batch, target, plan)
     result = replace(examined.result, checks=tuple(checks))
     # What falls outside is the support check's, which asks for a second sample first.

@@ -95,18 +95,16 @@ def fitting_conventions(examined: Sequence[Examined], info: TargetInfo) -> tuple
     """The named conventions under which no kept set of the run fails."""
     judged = [e for e in examined if e.mask is not None and e.result.kept is not None]
     gated = [e for e in judged if e.result.kept and e.result.kept.verdict != "UNGATED"]
-    return tuple(
-        name
-        for name in CONVENTIONS
-        if gated and all(_fits(e, name, info.mass_error) for e in gated)
-    )
+    return tuple(name for name in CONVENTIONS if gated and all(_fits(e, name, info) for e in gated))
 
 
-def _fits(one: Examined, name: str, mass_error: float) -> bool:
+def _fits(one: Examined, name: str, info: TargetInfo) -> bool:
     if name == one.conventions.name:
         return one.result.kept is not None and one.result.kept.verdict != "FAIL"
     assert one.mask is not None
     assert one.logits is not None
     assert one.params is not None
-    found = judge_kept(one.mask, one.logits, one.params, CONVENTIONS[name], mass_error)
+    found = judge_kept(
+        one.mask, one.logits, one.params, CONVENTIONS[name], info.mass_error, info.min_p_error
+    )
     return found.verdict != "FAIL"

@@ -27,6 +27,7 @@ def judge(
     conventions: Conventions,
     *,
     mass_error: float,
+    min_p_error: float,
     gates: bool = True,
 ) -> tuple[KeptSet, Judgement]:
     """The verdict on the kept tokens ``mask`` ``[vocab_size]`` of one row, and its raw material.
@@ -34,7 +35,7 @@ def judge(
     ``gates`` is false for a row with NaN or +inf of a target that declares no policy for them:
     a deviation is then UNGATED.
     """
-    found = judge_kept(mask, logits, params, conventions, mass_error)
+    found = judge_kept(mask, logits, params, conventions, mass_error, min_p_error)
     failed = found.verdict == "FAIL"
     kept_set = KeptSet(
         verdict="UNGATED" if failed and not gates else found.verdict,
@@ -47,7 +48,9 @@ def judge(
         lost=tuple(found.lost[:_SHOWN].tolist()),
         gained=tuple(found.gained[:_SHOWN].tolist()),
         rule=found.rule,
-        also_allowed_by=_other_conventions(mask, logits, params, conventions, mass_error)
+        also_allowed_by=_other_conventions(
+            mask, logits, params, conventions, mass_error, min_p_error
+        )
         if failed
         else (),
     )
@@ -69,12 +72,13 @@ def _other_conventions(
     params: SamplingParams,
     declared: Conventions,
     mass_error: float,
+    min_p_error: float,
 ) -> tuple[str, ...]:
     return tuple(
         name
         for name, other in CONVENTIONS.items()
         if other.name != declared.name
-        and judge_kept(mask, logits, params, other, mass_error).verdict != "FAIL"
+        and judge_kept(mask, logits, params, other, mass_error, min_p_error).verdict != "FAIL"
     )
 
 

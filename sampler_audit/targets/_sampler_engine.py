@@ -46,6 +46,7 @@ class SamplerEngine:
             "path": self._description,
             "convention": "sampler-audit",
             "draws": True,
+            "own_noise": True,
             "mass_error": mass_error(2**18),
             "special_values": True,
         }

@@ -65,6 +65,7 @@ def info() -> TargetInfo:
         path="the reference's law",
         convention="sampler-audit",
         draws=True,
+        own_noise=True,
     )
 
 
