@@ -182,12 +182,6 @@ def _audit_target(
     plan = _plan_for(settings, slow=target.info.slow)
     examined, errors, interrupted = _examine_all(plan, target, progress)
     cells = (*verdict.name_cells(examined, plan), *errors)
-    cells = tuple(
-        replace(c, repeat=repeat_command(settings, request, c.cell))
-        if c.outcome not in ("pass", "not_applicable")
-        else replace(c, ladder=())
-        for c in cells
-    )
     cells, known, gone = mark_known(settings.known, target.info.name, cells)
     # Whether they fail or not: leaving out only those that do would bias the evidence.
     judged = [
@@ -200,12 +194,20 @@ def _audit_target(
     full = settings.only is None and not interrupted
     covered = cover(alternatives, plan) if full else ()
     outcome, reason = verdict.decide(cells, evidence, covered, plan, complete=full)
+    combos = combine_cells(cells, examined, plan, evidence)
+    shown = {combo.worst for combo in combos if combo.outcome == "fail"}
+    cells = tuple(
+        replace(c, repeat=repeat_command(settings, request, c.cell))
+        if c.outcome not in ("pass", "not_applicable") or c.cell in shown
+        else replace(c, ladder=())
+        for c in cells
+    )
     return TargetReport(
         info=target.info,
         outcome=outcome,
         reason=reason,
         cells=cells,
-        combos=combine_cells(cells, examined, plan),
+        combos=combos,
         coverage=covered,
         fitting_conventions=verdict.fitting_conventions(examined, target.info),
         log_e_run=evidence.log_e,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sampler_audit.evidence import RunEvidence
 from sampler_audit.examine import Examined
 from sampler_audit.plan import AuditPlan
 from sampler_audit.results import CellResult, ComboResult, Outcome
@@ -17,9 +18,16 @@ from sampler_scenarios.params import FILTERS, Combo, combo_name
 
 
 def combine_cells(
-    cells: Sequence[CellResult], examined: Sequence[Examined], plan: AuditPlan
+    cells: Sequence[CellResult],
+    examined: Sequence[Examined],
+    plan: AuditPlan,
+    run: RunEvidence,
 ) -> tuple[ComboResult, ...]:
-    """One result a combination, the smaller first."""
+    """One result a combination, the smaller first.
+
+    Where no cell fails and the draws of the run do, the smallest combination that holds what the
+    strongest alternative needs fails by name, with the cells that say most.
+    """
     evidence = {e.result.cell: e.evidence for e in examined if e.evidence is not None}
     by_combo: dict[Combo, list[CellResult]] = defaultdict(list)
     for cell in cells:
@@ -31,13 +39,32 @@ def combine_cells(
     }
     adjusted = holm([chi[combo].pvalue for combo in ordered])
     first = _first_kinds(by_combo)
-    return tuple(
+    results = tuple(
         replace(
             _named(_combo_result(combo, by_combo[combo], chi[combo], first[combo]), plan),
             pvalue_holm=float(pvalue),
             nearest_passing=_nearest_passing(combo, by_combo, first[combo]),
         )
         for combo, pvalue in zip(ordered, adjusted, strict=True)
+    )
+    wrong = plan.gate == "e-value" and run.log_e >= math.log(1 / plan.alpha)
+    if not wrong or run.strongest is None or any(r.outcome == "fail" for r in results):
+        return results
+    blamed = next(r.combo for r in results if set(run.strongest.requires) <= set(r.combo))
+    return tuple(_blamed(r, by_combo[r.combo]) if r.combo == blamed else r for r in results)
+
+
+def _blamed(result: ComboResult, cells: Sequence[CellResult]) -> ComboResult:
+    """A combination that only the pooled draws show to be wrong, with its most telling cells."""
+    evidence = {c.cell: c.histogram.log_e for c in cells if c.histogram}
+    telling = sorted(evidence, key=lambda cell: -evidence[cell])[:3]
+    kinds = dict.fromkeys(c.row_kind for t in telling for c in cells if c.cell == t)
+    return replace(
+        result,
+        outcome="fail",
+        worst=telling[0] if telling else "",
+        first_kinds=tuple(kinds),
+        row_kinds=tuple((kind, 0) for kind in kinds),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sampler_audit.checks import no_effect, seeds
 from sampler_audit.examine import Examined
 from sampler_audit.plan import AuditPlan
 from sampler_audit.results import Coverage
@@ -76,20 +77,32 @@ def _law(name: str, one: Examined) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """A fault of all the cells in which the filters ``requires`` are on."""
+
+    fault: str
+    requires: Combo = ()
+
+    def __str__(self) -> str:
+        where = f" where {combo_name(self.requires)} are on" if self.requires else ""
+        return self.fault + where
+
+
+@dataclass(frozen=True)
 class RunEvidence:
     """``log_e``: evidence, in nats, that anything is wrong with the draws of a run.
 
-    ``strongest`` names the pooled alternative that says so loudest.
+    ``strongest`` is the pooled alternative that says so loudest.
     """
 
     log_e: float
-    strongest: str = ""
+    strongest: Alternative | None = None
 
 
 def evidence_of_run(examined: Sequence[Examined], alternatives: Alternatives) -> RunEvidence:
     """Named defects, single cells and the order of draws, weighed."""
     cells = np.array([e.result.histogram.log_e for e in examined if e.result.histogram])
-    checks = [c for e in examined for c in e.result.checks if c.check == "independence"]
+    checks = [c for e in examined for c in e.result.checks if c.check == seeds.INDEPENDENCE]
     order = [c.log_e for c in checks if c.log_e is not None]
     independence = log_mean_exp(np.array(order)) if order else None
     pooled = _pooled(alternatives) | _ignored_filters(examined)
@@ -100,8 +113,8 @@ def evidence_of_run(examined: Sequence[Examined], alternatives: Alternatives) ->
     return RunEvidence(log_e, strongest)
 
 
-def _pooled(alternatives: Alternatives) -> dict[str, float]:
-    """Log e-values of every defect crossed with the filters that must be on, by name."""
+def _pooled(alternatives: Alternatives) -> dict[Alternative, float]:
+    """Log e-values of every defect crossed with the filters that must be on."""
     drawn = [i for i, c in enumerate(alternatives.cells) if c.evidence is not None]
     if not drawn:
         return {}
@@ -110,8 +123,7 @@ def _pooled(alternatives: Alternatives) -> dict[str, float]:
     for name in POOLED:
         log_es = np.array([_cell_evidence(alternatives, name, i) for i in drawn])
         for required, log_e in zip(_ALL_SETS, pooled_log_e(log_es, members), strict=True):
-            where = f" where {combo_name(required)} are on" if required else ""
-            by_name[name + where] = float(log_e)
+            by_name[Alternative(name, required)] = float(log_e)
     return by_name
 
 
@@ -122,14 +134,17 @@ def _cell_evidence(alternatives: Alternatives, name: str, i: int) -> float:
     return float(defect_log_e(evidence.counts, q_defect, evidence.box))
 
 
-def _ignored_filters(examined: Sequence[Examined]) -> dict[str, float]:
-    """Log e-values of "no effect of this filter", pooled over the cells asked, by name."""
+def _ignored_filters(examined: Sequence[Examined]) -> dict[Alternative, float]:
+    """Log e-values of "no effect of this filter", pooled over the cells asked."""
     by_filter: dict[str, list[float]] = defaultdict(list)
     for one in examined:
         for check in one.result.checks:
-            if check.check.startswith("no effect") and check.log_e is not None:
+            if check.check.startswith(no_effect.NAME) and check.log_e is not None:
                 by_filter[check.check].append(check.log_e)
-    return {name: float(pooled_log_e(np.array(log_es))) for name, log_es in by_filter.items()}
+    return {
+        Alternative(name): float(pooled_log_e(np.array(log_es)))
+        for name, log_es in by_filter.items()
+    }
 
 
 def cover(alternatives: Alternatives, plan: AuditPlan) -> tuple[Coverage, ...]:

@@ -5,6 +5,7 @@ the verdict on simulated draws. Knows audits and reports, not how a check works.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from sampler_audit.audit import AuditSettings, TargetRequest, run_audit
@@ -75,10 +76,11 @@ def _audit(seed: int, combos: str, options: dict[str, str]) -> TargetReport:
 
 def _planted(name: str, seed: int) -> PlantedRun:
     report = _audit(seed, PLANTED_COMBOS, {"defect": name})
+    checks = failing_checks(report)
     return PlantedRun(
         defect=name,
-        found=report.outcome == "fail",
-        by=found_by(report),
+        found=report.outcome == "fail" and DEFECTS[name].found_by in checks,
+        by=", ".join(f"{check} ({n})" for check, n in checks.items()) or report.reason,
         draws=report.n_draws,
     )
 
@@ -90,21 +92,16 @@ def _healthy(seed: int) -> HealthyRun:
     )
 
 
-def found_by(report: TargetReport) -> str:
-    """The checks that failed, each once, with how many cells they failed in."""
-    counts: dict[str, int] = {}
-    for cell in report.cells:
-        for check in _failing_checks(cell):
-            counts[check] = counts.get(check, 0) + 1
-    if report.outcome == "fail" and not counts:
-        return "draws of the whole run"
-    return ", ".join(f"{check} ({n})" for check, n in counts.items())
+def failing_checks(report: TargetReport) -> Counter[str]:
+    """The checks that failed, with the number of cells they failed in."""
+    return Counter(check for cell in report.cells for check in cell_failures(cell))
 
 
-def _failing_checks(cell: CellResult) -> list[str]:
-    failing = [check.check for check in cell.checks if check.outcome == "fail"]
+def cell_failures(cell: CellResult) -> list[str]:
+    """The checks that failed in a cell, each once; the histogram where it fails by its e-value."""
+    failing = {check.check: None for check in cell.checks if check.outcome == "fail"}
     if cell.kept is not None and cell.kept.verdict == "FAIL":
-        failing.insert(0, "kept set")
+        failing = {"kept set": None, **failing}
     if cell.outcome == "fail" and not failing:
-        failing.append("histogram")
-    return failing
+        failing["histogram"] = None
+    return list(failing)

@@ -93,6 +93,13 @@ def min_p_absolute(logits: Logits, params: SamplingParams, conventions: Conventi
     return right_law(logits, replace(params, min_p=ratio), conventions)
 
 
+def min_p_from_first_id(logits: Logits, params: SamplingParams, conventions: Conventions) -> Probs:
+    """min_p measured from id 0: a ratio to the largest that is smaller by what id 0 is below it."""
+    z = scaled(logits, effective_temperature(params.temperature, conventions)).astype(np.float64)
+    below = float(np.exp(z[0] - z.max())) if z.max() > -np.inf else 1.0
+    return right_law(logits, replace(params, min_p=params.min_p * below), conventions)
+
+
 def ties_by_chance(logits: Logits, params: SamplingParams, conventions: Conventions) -> Probs:
     """Each call keeps other members of the tied group at the edge: on average an equal share."""
     row = sort_row(logits, params, conventions)

@@ -12,6 +12,7 @@ import numpy as np
 from sampler_reference.defect_laws import (
     Law,
     min_p_absolute,
+    min_p_from_first_id,
     moved,
     resized_top_k,
     swapped,
@@ -37,6 +38,7 @@ class Defect:
         law: ``(logits float32 [V], params, conventions) -> probs float64 [V]``; None where the law
             of one draw is not what is wrong.
         pooled: Whether it is in the fixed list of alternatives of a run, DEFECT_LIST_VERSION.
+        found_by: The check of the audit that must see it.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Defect:
     needs: frozenset[str] = frozenset()
     law: Law | None = None
     pooled: bool = False
+    found_by: str = "kept set"
 
 
 DEFECT_LIST_VERSION = 1
@@ -138,6 +141,7 @@ _ALL = (
         needs=frozenset({"temperature"}),
         law=temperature_twice,
         pooled=True,
+        found_by="histogram",
     ),
     Defect(
         name="temperature-ignored",
@@ -147,6 +151,7 @@ _ALL = (
         needs=frozenset({"temperature"}),
         law=with_params(lambda params: replace(params, temperature=1.0)),
         pooled=True,
+        found_by="histogram",
     ),
     Defect(
         name="temperature-last",
@@ -200,6 +205,45 @@ _ALL = (
         ),
     ),
     Defect(
+        name="top-p-ignored",
+        summary="top_p has no effect",
+        stage="kept",
+        source="tenstorrent/vllm#317",
+        needs=frozenset({"top_p"}),
+        law=with_params(lambda params: replace(params, top_p=1.0)),
+        found_by="support",
+    ),
+    Defect(
+        name="min-p-ignored",
+        summary="min_p has no effect",
+        stage="kept",
+        source="vllm-project/vllm#38467",
+        needs=frozenset({"min_p"}),
+        law=with_params(lambda params: replace(params, min_p=0.0)),
+        found_by="support",
+    ),
+    Defect(
+        name="min-p-from-first-id",
+        summary="min_p is measured from the token with id 0 instead of the likeliest",
+        stage="kept",
+        source="state-spaces/mamba#927",
+        needs=frozenset({"min_p"}),
+        law=min_p_from_first_id,
+    ),
+    Defect(
+        name="stride-ignored",
+        summary="rows are read as if their stride were the vocabulary",
+        stage="batch",
+        source="vllm-project/vllm#42684",
+    ),
+    Defect(
+        name="outside-vocabulary",
+        summary="now and then a token is drawn that does not exist",
+        stage="noise",
+        source="NVIDIA/TensorRT-LLM#1590",
+        found_by="support",
+    ),
+    Defect(
         name="neighbour-k",
         summary="a row uses the top_k of the next row of its batch",
         stage="batch",
@@ -216,36 +260,42 @@ _ALL = (
         summary="the seed of the first row of the batch is used for all",
         stage="seeds",
         source="flashinfer-ai/flashinfer#4861",
+        found_by="seeds",
     ),
     Defect(
         name="fixed-seed",
         summary="every request draws with the same seed",
         stage="seeds",
         source="Blaizzy/mlx-vlm#1818",
+        found_by="independence",
     ),
     Defect(
         name="position-ignored",
         summary="every position of a request draws with the same noise",
         stage="seeds",
         source="NVIDIA/TensorRT-Edge-LLM#211",
+        found_by="independence",
     ),
     Defect(
         name="noise-by-rank",
         summary="noise is keyed by the rank of a token in the sorted row instead of its id",
         stage="noise",
         source="sgl-project/sglang#35697",
+        found_by="noise",
     ),
     Defect(
         name="noise-24-bit",
         summary="the uniform has 24 bits, so that rare tokens are never drawn",
         stage="noise",
         source="vllm-project/vllm#43150",
+        found_by="noise",
     ),
     Defect(
         name="uniform-reaches-one",
         summary="a uniform that rounds to its end value wins the draw, or makes it NaN",
         stage="noise",
         source="sgl-project/sglang#25106",
+        found_by="noise",
     ),
 )
 

@@ -13,6 +13,7 @@ from sampler_audit.statistics.bins import binned
 from sampler_audit.statistics.e_values import defect_log_e
 from sampler_audit.statistics.effect import total_variation
 
+NAME = "no effect"
 DESCRIPTION = "an extreme setting changes what is drawn"
 
 LEAST_DISTANCE = 0.04
@@ -30,4 +31,4 @@ def check(evidence: Evidence, without: NDArray[np.float64], filter_name: str) ->
     if total_variation(ignored, evidence.probs) < LEAST_DISTANCE:
         return None
     log_e = float(defect_log_e(evidence.counts, ignored, evidence.box))
-    return CheckResult(check=f"no effect of {filter_name}", outcome="pass", log_e=log_e)
+    return CheckResult(check=f"{NAME} of {filter_name}", outcome="pass", log_e=log_e)

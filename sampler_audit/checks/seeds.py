@@ -16,6 +16,9 @@ from sampler_audit.statistics.independence import exchangeability_log_e
 
 DESCRIPTION = "a token depends on its seed and position, not on row, batch or order"
 
+INDEPENDENCE = "independence"
+"""Name of the statistical check; its e-values enter the run's."""
+
 
 @dataclass(frozen=True, eq=False)
 class SeededDraws:
@@ -68,12 +71,12 @@ def check_independent(draws: SeededDraws) -> CheckResult:
         other = draws.by_position if name == "seeds" else draws.by_seed
         if np.unique(tokens).size == 1 and _flat(other):
             return CheckResult(
-                check="independence",
+                check=INDEPENDENCE,
                 outcome="fail",
                 reason=f"{tokens.size} different {name} all give token {tokens[0]}",
             )
     log_es = np.array([exchangeability_log_e(tokens) for tokens in sequences.values()])
-    return CheckResult(check="independence", outcome="pass", log_e=float(log_mean_exp(log_es)))
+    return CheckResult(check=INDEPENDENCE, outcome="pass", log_e=float(log_mean_exp(log_es)))
 
 
 def _flat(tokens: NDArray[np.int64]) -> bool:

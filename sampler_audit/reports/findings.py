@@ -51,8 +51,10 @@ def findings(target: TargetReport) -> tuple[Finding, ...]:
 
 def _finding(combo: ComboResult, target: TargetReport, worst: CellResult | None) -> Finding:
     counts = dict(combo.row_kinds)
-    kinds = [f"{kind} ({counts[kind]})" for kind in combo.first_kinds]
+    kinds = [f"{kind} ({counts[kind]})" if counts[kind] else kind for kind in combo.first_kinds]
     fails_on = f"{combo.n_failed} of {words.plural(combo.n_cells, 'cell')}"
+    if not combo.n_failed:
+        fails_on = f"no cell alone; the draws of its {combo.n_cells} cells together"
     facts = [("fails in", fails_on), ("first on", f"rows of kind {words.listed(kinds, 16)}")]
     if combo.log_e > 0:
         odds = f"odds against bad luck {words.odds(combo.log_e)}, over all its cells"

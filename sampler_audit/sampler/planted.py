@@ -26,6 +26,7 @@ class PlantedSampler(Sampler):
         super().__init__(path)
         self._defect = defect
         self._when = frozenset(when)
+        self._chance = np.random.default_rng(20261130)
 
     def filter(self, logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
         """See ``Sampler.filter``; a law defect yields the logarithms of its law."""
@@ -37,14 +38,32 @@ class PlantedSampler(Sampler):
                 replace(own, top_k=next_.top_k) if acts else own
                 for own, next_, acts in zip(params, neighbours, acting, strict=True)
             ]
+        if self._defect.name == "stride-ignored":
+            logits = torch.as_strided(logits, logits.shape, (logits.shape[1], 1))
         masked = self._filter(logits, asked, "by_id")
         if self._defect.name == "batch-size-path" and len(params) >= _BATCH_SIZE_PATH:
             where = torch.tensor(acting, device=logits.device)[:, None]
             masked = torch.where(where, self._filter(logits, asked, "keep_all"), masked)
-        if self._defect.law is not None:
+        if self._defect.name == "ties-by-chance":
+            for index in np.flatnonzero(acting).tolist():
+                self._shuffle_ties(masked[index], logits[index])
+        elif self._defect.law is not None:
             for index in np.flatnonzero(acting).tolist():
                 masked[index] = self._log_law(logits[index], params[index])
         return masked
+
+    def _shuffle_ties(self, masked: torch.Tensor, logits: torch.Tensor) -> None:
+        """Let other members of the tied group at the edge survive, on each call other ones."""
+        kept = masked > -torch.inf
+        if not kept.any():
+            return
+        edge = logits[kept].min()
+        group = torch.nonzero(logits == edge).flatten()
+        survivors = masked[group].max()
+        n_wanted = int((masked[group] > -torch.inf).sum())
+        chosen = torch.from_numpy(self._chance.permutation(group.cpu().numpy())[:n_wanted])
+        masked[group] = -torch.inf
+        masked[chosen.to(masked.device)] = survivors
 
     def _acts_on(self, params: SamplingParams) -> bool:
         return self._when <= set(params.combo)
@@ -62,6 +81,10 @@ class PlantedSampler(Sampler):
         positions: torch.Tensor,
     ) -> torch.Tensor:
         name = self._defect.name if self._acts_on(params) else "none"
+        if name == "outside-vocabulary":
+            drawn = super()._draw_row(row, params, seeds, positions)
+            drawn[::16] = row.numel()
+            return drawn
         if name == "first-row-seed":
             seeds = seeds[:1].expand_as(seeds)
         elif name == "fixed-seed":

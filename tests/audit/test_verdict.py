@@ -7,15 +7,22 @@ from numpy.typing import NDArray
 
 from sampler_audit.combinations import combine_cells
 from sampler_audit.draws import Target
-from sampler_audit.evidence import RunEvidence, build_alternatives, cover, evidence_of_run
+from sampler_audit.evidence import (
+    Alternative,
+    RunEvidence,
+    build_alternatives,
+    cover,
+    evidence_of_run,
+)
 from sampler_audit.examine import Examined, examine
 from sampler_audit.plan import AuditPlan, Gate, build_plan
-from sampler_audit.results import CellResult, CheckResult, Coverage
+from sampler_audit.results import CellResult, CheckResult, Coverage, Histogram
 from sampler_audit.verdict import decide, fitting_conventions, name_cells
 
 MakeTarget = Callable[..., Target]
 GATE = math.log(1e4)
 PLAN = build_plan(combos="core", seed=1)
+QUIET = RunEvidence(0.0)
 
 
 def halved(probs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -141,7 +148,7 @@ def test_the_minimal_failing_combination_and_the_way_out() -> None:
             (("temperature", *triple), "fail"),
         )
     ]
-    combos = {c.combo: c for c in combine_cells(cells, [], PLAN)}
+    combos = {c.combo: c for c in combine_cells(cells, [], PLAN, QUIET)}
     assert combos[triple].minimal
     assert not combos["temperature", *triple].minimal
     assert combos[triple].nearest_passing == ("top_k+top_p",)
@@ -164,17 +171,41 @@ def test_a_fault_is_named_where_it_first_shows() -> None:
             ("finite-3", ("top_k", "top_p"), True),
         )
     ]
-    single, pair = combine_cells(cells, [], PLAN)
+    single, pair = combine_cells(cells, [], PLAN, QUIET)
     assert (single.first_kinds, pair.first_kinds) == (("constant",), ("finite-3",))
     assert pair.row_kinds == (("constant", 1), ("finite-3", 1))
     assert pair.worst.startswith("finite-3")
     assert pair.nearest_passing == ("top_k",)
 
 
+def test_a_run_that_only_its_pooled_draws_fail_names_a_combination() -> None:
+    """The smallest that holds what the strongest alternative needs, and the most telling row."""
+    cells = [
+        one_cell(cell=f"zipf@9/{'-'.join(combo)}/batch=alone", combo=combo, row_kind="zipf")
+        for combo in (("top_k",), ("temperature", "top_k"))
+    ]
+    histogram = Histogram(
+        n_draws=25,
+        statistic=9.0,
+        dof=3,
+        pvalue=0.03,
+        g_statistic=9.0,
+        g_pvalue=0.03,
+        log_e=2.0,
+        total_variation=0.2,
+    )
+    drawn = [replace(cell, histogram=histogram) for cell in cells]
+    run = RunEvidence(20.0, Alternative("temperature-twice", ("temperature",)))
+    single, pair = combine_cells(drawn, [], PLAN, run)
+    assert (single.outcome, pair.outcome) == ("pass", "fail")
+    assert pair.first_kinds == ("zipf",)
+    assert pair.worst == drawn[1].cell
+
+
 def test_a_known_fault_makes_no_combination_minimal() -> None:
     """It is counted, and no fault first shows there."""
     known = one_cell(cell="a/k/batch=alone", combo=("top_k",), outcome="fail", known="why (link)")
-    (combo,) = combine_cells([known], [], PLAN)
+    (combo,) = combine_cells([known], [], PLAN, QUIET)
     assert (combo.n_failed, combo.minimal) == (1, False)
 
 

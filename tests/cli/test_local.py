@@ -162,3 +162,22 @@ def test_ctrl_c_ends_130_and_keeps_what_was_done(function: str, times: int, tmp_
     report = report_in("a.json")
     assert report.interrupted
     assert bool(report.targets[0].cells) is (function == "slow")
+
+
+def test_a_fault_of_the_pooled_draws_is_named_and_can_be_repeated(tmp_path: Path) -> None:
+    """No cell fails alone at 25 draws; the combination does, with its worst row and a command."""
+    out = tmp_path / "run.json"
+    real = ("the-weather-today-is", "roses-are-red-violets-are", "you-should-never", "he-scored")
+    real += ("i-think-that", "the-stock-market")
+    made = ("dense-normal", "bf16-rounded", "ties-at-k", "zipf", "signed-zeros")
+    rows = ",".join([*made, *(f"real-{slug}@4096" for slug in real)])
+    arguments = ["--combos", "temperature", "--rows", rows, "--draws", "25", "--seed", "1"]
+    planted = ["--target", "builtin", "--defect", "temperature-twice"]
+    code = main(["local", *planted, *arguments, "--quiet", "--json", str(out)])
+    report = from_json(out.read_text(encoding="utf-8")).targets[0]
+    assert code == 1
+    assert not any(cell.outcome == "fail" for cell in report.cells)
+    (combo,) = [combo for combo in report.combos if combo.outcome == "fail"]
+    (worst,) = [cell for cell in report.cells if cell.cell == combo.worst]
+    assert f"--only {worst.cell}" in worst.repeat
+    assert worst.ladder
