@@ -72,6 +72,10 @@ def local(
         str | None,
         typer.Option(metavar="PATH", help="The interpreter that the engine is installed in."),
     ] = None,
+    lib: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="The libllama.so of llama_cpp; else llama-cpp-python's."),
+    ] = None,
     device: Annotated[
         str,
         typer.Option(
@@ -177,6 +181,7 @@ def local(
         defect=defect,
         when=when,
         timeout_s=timeout,
+        lib=lib,
     )
     run_seed = _fresh_seed() if seed is None else seed
     settings = AuditSettings(

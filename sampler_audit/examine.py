@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler_audit.checks import histogram, kept_set, no_effect, noise, seeds, support
+from sampler_audit.checks import histogram, kept_set, no_effect, support
 from sampler_audit.draws import Target
-from sampler_audit.plan import AuditPlan, draw_seeds, project
+from sampler_audit.masking import scaled_and_cut
+from sampler_audit.plan import PROBE_PATTERN, AuditPlan, draw_seeds, project
+from sampler_audit.probe import probe
 from sampler_audit.results import CellResult, CheckResult, LadderStep, Outcome
 from sampler_reference.conventions import CONVENTIONS, Conventions, effective_temperature, refusal
 from sampler_reference.distribution import Distribution, reference_distribution, scaled
@@ -24,9 +26,6 @@ _NOISE_WORK = 2**18
 """Kept tokens times draws that a cell may cost: an unfiltered row is drawn from less often."""
 
 _LEAST_DRAWS = 20
-_SEEDED = 24
-_ORDERED = 128
-_PROBE_PATTERN = "mixed-8"
 _NO_EFFECT_KIND = "dense-normal"
 _NO_EFFECT_VOCAB_SIZE = 4096
 
@@ -63,7 +62,7 @@ def examine(cell: Cell, target: Target, plan: AuditPlan) -> Examined:
         return Examined(cell, result, conventions)
     batch = build_batch(cell)
     if not target.info.draws:
-        batch = _scaled_and_cut(batch, conventions)
+        batch = scaled_and_cut(batch, conventions)
     done = _examine_batch(cell, batch, target, plan, conventions)
     seconds = time.perf_counter() - started
     return replace(done, result=replace(done.result, seconds=round(seconds, 4)))
@@ -77,41 +76,6 @@ def _never_reached(params: SamplingParams, target: Target, conventions: Conventi
     if params.top_k <= 0 and params.top_p >= 1:
         return "without top_k and top_p nothing reaches the engine's code"
     return None
-
-
-def _scaled_and_cut(batch: Batch, conventions: Conventions) -> Batch:
-    """The batch as the engine's top_k/top_p code would receive it, in fp32.
-
-    Temperature and min_p are applied here; greedy rows get neutral filters, as engines do.
-    """
-    logits = np.empty_like(batch.logits)
-    params = []
-    for i, row_params in enumerate(batch.params):
-        temperature = effective_temperature(row_params.temperature, conventions)
-        logits[i] = _divided(batch.logits[i], temperature or 1.0)
-        if temperature == 0:
-            params.append(SamplingParams())
-            continue
-        if row_params.min_p > 0:
-            threshold = np.max(logits[i]) + np.log(np.float32(row_params.min_p))
-            logits[i][logits[i] < threshold] = -np.inf
-        params.append(project(row_params, ("top_k", "top_p")))
-    return Batch(_strided_like(batch.logits, logits), tuple(params), batch.index)
-
-
-def _divided(logits: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):
-        return logits / np.float32(temperature)
-
-
-def _strided_like(
-    original: NDArray[np.float32], logits: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """``logits`` in storage with the row stride of ``original``; the padding is poison."""
-    stride = original.strides[0] // original.itemsize if len(original) > 1 else logits.shape[1]
-    storage = np.full((len(logits), max(stride, logits.shape[1])), 99, dtype=np.float32)
-    storage[:, : logits.shape[1]] = logits
-    return storage[:, : logits.shape[1]]
 
 
 def _examine_batch(
@@ -136,7 +100,7 @@ def _examine_batch(
     steps: tuple[LadderStep, ...] = ()
     if kept.verdict == "FAIL":
         steps = kept_set.ladder(mask, distribution.probs, logits, judged)
-    if kept.verdict == "FAIL" or cell.batch == _PROBE_PATTERN:
+    if kept.verdict == "FAIL" or cell.batch == PROBE_PATTERN:
         kept = kept_set.repeated(kept, mask, target.kept(batch)[batch.index])
     outcomes: dict[str, Outcome] = {"FAIL": "fail", "UNGATED": "not_applicable"}
     examined = Examined(
@@ -149,12 +113,14 @@ def _examine_batch(
         distribution,
     )
     examined = replace(examined, result=replace(examined.result, kept=kept, ladder=steps))
-    return _examine_draws(examined, batch, target, plan) if info.draws else examined
+    drawn = info.draws and gates
+    return _examine_draws(examined, batch, target, plan) if drawn else examined
 
 
 def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) -> Examined:
     cell, distribution = examined.cell, examined.distribution
     assert distribution is not None
+    assert examined.mask is not None
     n_kept = max(int(distribution.may_keep.sum()), 1)
     n_draws = min(plan.n_draws, max(_LEAST_DRAWS, _NOISE_WORK // n_kept))
     doubled = draw_seeds(plan.seed, cell.id, 2 * n_draws)
@@ -164,8 +130,10 @@ def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: Audit
     if support.outside(tokens, distribution).size:
         fresh = target.draw(batch, doubled[n_draws:], positions)
     checks = [support.check(tokens, fresh, distribution)]
-    if cell.batch == _PROBE_PATTERN and target.info.own_noise:
-        checks += _probe(examined, batch, target, plan)
+    if cell.batch == PROBE_PATTERN and target.info.own_noise and distribution.may_keep.any():
+        temperature = effective_temperature(cell.params.temperature, examined.conventions)
+        z = np.where(examined.mask, scaled(_row(examined), temperature), -np.inf)
+        checks += probe(batch, z, target, seed=plan.seed, cell_id=cell.id)
     result = replace(examined.result, checks=tuple(checks))
     # What falls outside is the support check's, which asks for a second sample first.
     possible = tokens[support.inside(tokens, distribution) & (tokens >= 0)]
@@ -205,66 +173,6 @@ def _no_effect(examined: Examined, evidence: histogram.Evidence) -> list[CheckRe
         if result is not None:
             found.append(result)
     return found
-
-
-def _probe(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) -> list[CheckResult]:
-    """Seeds and noise, on the one batch pattern that has mates of every sort."""
-    cell, distribution = examined.cell, examined.distribution
-    assert distribution is not None
-    assert examined.mask is not None
-    if not distribution.may_keep.any():
-        return []
-    drawn = draw_seeds(plan.seed, f"{cell.id}/probe", _SEEDED)
-    positions = np.arange(_SEEDED, dtype=np.int64) * 3 + 2**32
-    seeded = _seeded_draws(batch, target, drawn, positions)
-    checks = [seeds.check_equal(seeded), seeds.check_independent(seeded)]
-    z = np.where(
-        examined.mask,
-        scaled(_row(examined), _temperature(examined)).astype(np.float64),
-        -np.inf,
-    )
-    checks += _noise_ends(target)
-    for source, tokens in (("bulk", seeded.in_batch), ("kernel", seeded.by_kernel)):
-        checks.append(noise.check(tokens, z, drawn, positions, source=source))
-    return checks
-
-
-def _noise_ends(target: Target) -> list[CheckResult]:
-    """Draws whose uniform is near an end of its range, on both ways to draw."""
-    checks = []
-    for name, (z, seed, position) in noise.end_values().items():
-        batch = Batch(z.astype(np.float32)[None], (SamplingParams(),), 0)
-        at = np.array([seed]), np.array([position])
-        for kernel in (False, True):
-            tokens = target.draw(batch, *at, kernel=kernel)
-            source = f"{name}, {'kernel' if kernel else 'bulk'}"
-            checks.append(noise.check(tokens, z, *at, source=source))
-    return checks
-
-
-def _temperature(examined: Examined) -> float:
-    return effective_temperature(examined.cell.params.temperature, examined.conventions)
-
-
-def _seeded_draws(
-    batch: Batch, target: Target, drawn: NDArray[np.int64], positions: NDArray[np.int64]
-) -> seeds.SeededDraws:
-    i = batch.index
-    alone = Batch(batch.logits[i : i + 1], batch.params[i : i + 1], 0)
-    reversed_batch = Batch(batch.logits[::-1].copy(), batch.params[::-1], len(batch.params) - 1 - i)
-    single = [target.draw(alone, drawn[j : j + 1], positions[j : j + 1]) for j in range(_SEEDED)]
-    order = np.arange(_ORDERED, dtype=np.int64)
-    base = drawn[0] >> 1
-    return seeds.SeededDraws(
-        alone=target.draw(alone, drawn, positions),
-        one_by_one=np.concatenate(single),
-        in_batch=target.draw(batch, drawn, positions),
-        other_row=target.draw(reversed_batch, drawn, positions),
-        permuted=target.draw(batch, drawn[::-1].copy(), positions[::-1].copy())[::-1],
-        by_kernel=target.draw(batch, drawn, positions, kernel=True),
-        by_seed=target.draw(batch, base + order, np.full(_ORDERED, 7, dtype=np.int64)),
-        by_position=target.draw(batch, np.full(_ORDERED, base), order),
-    )
 
 
 def _result(cell: Cell, outcome: Outcome, *, reason: str = "") -> CellResult:

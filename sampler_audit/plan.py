@@ -43,11 +43,14 @@ CORE_KINDS = (
 """Kinds of row that ``--rows quick`` tries with every combination."""
 
 
+PROBE_PATTERN = "mixed-8"
+"""The batch pattern in which seeds and noise are probed and kept sets are asked for twice."""
+
 PATTERN_KINDS = {
     "alone": "dense-normal",
     "strided": "bf16-rounded",
     "mixed-7": "ties-at-k",
-    "mixed-8": "finite-5-spread",
+    PROBE_PATTERN: "finite-5-spread",
     "mixed-64": "ties-at-k",
     "same-64": "finite-5-spread",
 }
@@ -230,7 +233,7 @@ def _patterns(combo: Combo, sizes: Sizes, *, quick: bool) -> Iterator[Cell]:
     """Every batch pattern, on the row that shows what it changes; a quick plan has fewer crowds."""
     settings = typical_params(combo)
     # Seeds and noise are probed there: on sparse, tied and dense rows, one longer than a tile.
-    yield Cell(f"{PROBED_ROWS[len(combo) % len(PROBED_ROWS)]}", settings[0], "mixed-8")
+    yield Cell(PROBED_ROWS[len(combo) % len(PROBED_ROWS)], settings[0], PROBE_PATTERN)
     for index, (pattern, kind) in enumerate(PATTERN_KINDS.items()):
         if not quick or PATTERNS[pattern].n_mates < CROWD or set(combo) == set(FILTERS):
             yield Cell(f"{kind}@{sizes.crowd}", settings[index % len(settings)], pattern)

@@ -1,12 +1,16 @@
 """Which targets a command line asks for, each once, in its interpreter and with its options."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from sampler_audit.audit import TargetRequest
 from sampler_audit.errors import UsageError
 from sampler_audit.targets import Device, check_python, is_own, target_names
 from sampler_reference.defects import DEFECTS
 from sampler_scenarios.params import combo_name, make_combo
+
+WITH_LIB = "llama_cpp"
+"""The target that takes a shared library by its path."""
 
 
 def choose_requests(
@@ -17,15 +21,17 @@ def choose_requests(
     defect: str | None,
     when: str | None,
     timeout_s: float,
+    lib: str | None = None,
 ) -> list[TargetRequest]:
     """The targets named, or builtin and every engine.
 
-    ``python`` is the interpreter of the engines; this tool's own targets run in this one. All that
-    is wrong with a target's name or its interpreter is found here, before the first one runs.
+    ``python`` is the interpreter of the engines; this tool's own targets run in this one. ``lib``
+    is the shared library of WITH_LIB. All that is wrong with a target's name, its interpreter or
+    its library's path is found here, before the first one runs.
 
     Raises:
-        UsageError: an unknown target or defect, a defect planted in somebody else's engine, or
-            ``python`` is no interpreter.
+        UsageError: an unknown target or defect, a defect planted in somebody else's engine,
+            ``python`` is no interpreter, or ``lib`` is no file or nobody's.
     """
     options = _defect_options(defect, when)
     engines = [name for name in target_names() if not is_own(name)]
@@ -37,16 +43,25 @@ def choose_requests(
         if own == set(chosen):
             raise UsageError(f"--python is for engines, not for {', '.join(chosen)}")
         check_python(python)
+    if lib is not None:
+        _check_lib(lib, chosen)
     return [
         TargetRequest(
             name=name,
             python=None if name in own else python,
             device=device,
-            options=options,
+            options={**options, "lib": lib} if lib and name == WITH_LIB else options,
             timeout_s=timeout_s,
         )
         for name in chosen
     ]
+
+
+def _check_lib(lib: str, chosen: Sequence[str]) -> None:
+    if WITH_LIB not in chosen:
+        raise UsageError(f"--lib is the library of {WITH_LIB}, not of {', '.join(chosen)}")
+    if not Path(lib).is_file():
+        raise UsageError(f"--lib {lib} is no file; give the path of a libllama.so")
 
 
 def _defect_options(defect: str | None, when: str | None) -> dict[str, str]:
