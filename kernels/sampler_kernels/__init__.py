@@ -14,7 +14,12 @@ from sampler_kernels._rows import (
     PATH_RADIX,
     PATH_SORT,
 )
-from sampler_kernels._triton import INTERPRETED, InterpreterUnsupported, describe_device
+from sampler_kernels._triton import (
+    INTERPRETED,
+    InterpreterUnsupported,
+    describe_device,
+    launch_obstacle,
+)
 from sampler_kernels.gumbel import gumbel_draw, gumbel_draw_torch
 from sampler_kernels.min_p import apply_min_p, apply_min_p_torch
 from sampler_kernels.temperature import apply_temperature, apply_temperature_torch
@@ -45,5 +50,6 @@ __all__ = [
     "describe_device",
     "gumbel_draw",
     "gumbel_draw_torch",
+    "launch_obstacle",
     "mass_error",
 ]

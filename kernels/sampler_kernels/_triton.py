@@ -21,6 +21,7 @@ __all__ = [
     "interpreter_obstacle",
     "jit",
     "launch",
+    "launch_obstacle",
     "tl",
 ]
 
@@ -88,12 +89,19 @@ def launch(
         with torch.cuda.device(device):
             run(*args, **constexprs, num_warps=num_warps, enable_fp_fusion=False)
         return
-    obstacle = interpreter_obstacle(_triton_version, np.__version__, _imported_too_early)
+    obstacle = launch_obstacle()
     if obstacle:
         raise InterpreterUnsupported(obstacle)
     # NumPy is the interpreter's arithmetic; a device overflows to infinity without a word.
     with np.errstate(all="ignore"), language_patched_once(tl, tl.core):
         run(*args, **constexprs)
+
+
+def launch_obstacle() -> str | None:
+    """Why no kernel can be launched in this process, known before one is; None if it can."""
+    if not INTERPRETED and _triton_version is not None:
+        return None
+    return interpreter_obstacle(_triton_version, np.__version__, _imported_too_early)
 
 
 def interpreter_obstacle(
@@ -109,7 +117,7 @@ def interpreter_obstacle(
     if _release(triton_version) < (3, 7) and _release(numpy_version) >= (2, 4):
         return (
             f"the interpreter of Triton {triton_version} cannot run with NumPy {numpy_version}; "
-            f"{tried}: pip install 'triton>=3.7.1', or use a GPU"
+            f"{tried}, and so can older ones with NumPy below 2.4; or use a GPU"
         )
     if imported_too_early:
         return (

@@ -9,11 +9,11 @@ import torch
 
 from sampler_audit import version
 from sampler_audit.sampler import PlantedSampler, Sampler
-from sampler_kernels import describe_device, mass_error
+from sampler_kernels import describe_device, launch_obstacle, mass_error
 from sampler_reference.defects import DEFECTS
 from sampler_scenarios.params import SamplingParams, make_combo
 
-from ._engine import as_tensor, choose_device, device_name, kept_of, with_torch
+from ._engine import Unavailable, as_tensor, choose_device, device_name, kept_of, with_torch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +33,9 @@ class SamplerEngine:
 
     def __init__(self, options: dict[str, str], path: Path, description: str) -> None:
         self._device = choose_device(options["device"])
+        obstacle = launch_obstacle() if path == "kernel" else None
+        if obstacle:
+            raise Unavailable(obstacle)
         self._path = path
         self._description = description
         self._by_path = {p: _sampler(p, options) for p in {path, "twin"}}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import types
 from types import ModuleType, SimpleNamespace
@@ -45,10 +46,34 @@ def vllm_version() -> str:
 
 
 def choose_interpreter() -> None:
-    """Have Triton interpreted in this process, and vLLM enable it; before vLLM is imported."""
+    """Have Triton interpreted in this process, and vLLM enable it; before vLLM is imported.
+
+    Raises:
+        Unavailable: this Triton's interpreter cannot run here.
+    """
     os.environ["TRITON_INTERPRET"] = "1"
+    _require_interpreter()
     _offer_drivers()
     _mend_interpreter()
+
+
+def _require_interpreter() -> None:
+    """Older interpreters mistake NumPy's one-element arrays for scalars, in the engine's midst."""
+    import numpy as np
+    import triton
+
+    if release(triton.__version__) < (3, 7) and release(np.__version__) >= (2, 4):
+        raise Unavailable(
+            f"without a GPU the kernel runs in Triton's interpreter, and that of Triton "
+            f"{triton.__version__} cannot run with NumPy {np.__version__}; Triton 3.7.1 to 3.9.0 "
+            "can, and so can older ones with NumPy below 2.4"
+        )
+
+
+def release(text: str) -> tuple[int, int]:
+    """Major and minor of a version; (0, 0) of one that has none, as of a development build."""
+    found = re.match(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def import_as_on_cuda(name: str) -> ModuleType:

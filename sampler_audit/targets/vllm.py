@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
-from ._vllm import OPS, choose_interpreter, import_as_on_cuda, labelled_cuda, vllm_version
+from ._vllm import OPS, choose_interpreter, import_as_on_cuda, labelled_cuda, release, vllm_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,20 @@ def load(options: dict[str, str]) -> VllmEngine:
     return VllmEngine(choose_device(options["device"]))
 
 
+def _path(gpu: bool) -> str:
+    """What is audited, and whether this installation would take it by itself."""
+    found = "is" if importlib.util.find_spec("flashinfer") else "is not"
+    if gpu:
+        return (
+            f"Triton kernel; FlashInfer {found} installed here, and where it is vLLM takes it"
+            " instead for batches without seeds, greedy rows or processed logprobs"
+        )
+    return (
+        "Triton kernel as dispatched on CUDA (tiles, split pipeline with one slice a row),"
+        " interpreted; without a GPU this installation would itself take the PyTorch path"
+    )
+
+
 class VllmEngine:
     """Calls the release's own dispatcher: which of its paths takes a batch is its decision."""
 
@@ -41,7 +56,10 @@ class VllmEngine:
         if device == "cpu":
             choose_interpreter()
         self._version = vllm_version()
-        minor = tuple(int(part) for part in self._version.split(".")[:2])
+        # A development build says 0.1.dev or the like, and is newer than any release.
+        minor = release(self._version)
+        if minor < (0, 10):
+            minor = (99, 0)
         # Since 0.30 the sampler calls the Triton function at every batch size; before, PyTorch
         # took the small batches, and which ones is written in a module that imports all of vLLM.
         name = "topk_topp_triton" if minor >= (0, 30) else "topk_topp_sampler"
@@ -62,11 +80,7 @@ class VllmEngine:
             "device": device_name(self._device)
             if gpu
             else f"cpu (Triton {triton.__version__} interpreter)",
-            "path": "Triton kernel; this installation takes FlashInfer instead where it can"
-            if gpu
-            else "Triton kernel as dispatched on CUDA (tiles, split pipeline with one slice a row),"
-            " interpreted; this installation would itself take the PyTorch path, and a CUDA build"
-            " FlashInfer where it can",
+            "path": _path(gpu),
             "convention": "vllm-triton",
             "draws": False,
             "mass_error": MASS_ERROR,
