@@ -1,4 +1,4 @@
-"""run_audit: the only place that sees targets and checks together.
+"""run_audit: the only place that opens targets and makes reports of what their cells showed.
 
 Opens each target, examines the cells of its plan on as many threads as it has workers, and
 turns them into an AuditReport. An interrupted run keeps what was done.

@@ -1,8 +1,9 @@
 """AuditPlan: which cells a run tries, how often it draws, and at what false-alarm rate.
 
 The full product of rows, settings, vocabularies and batches is not the plan. For every
-combination of filters it holds each kind of row at typical values, a pairwise covering array of
-edge values, and each vocabulary size and batch pattern at least once. Nothing here is random:
+combination of filters the core plan holds each kind of row at typical values, a pairwise covering
+array of edge values, and each vocabulary size and batch pattern at least once; ``quick`` leaves
+out kinds, edges and crowds, and a slow target the largest sizes. Nothing here is random:
 the same arguments give the same cells, and the seed only moves the draws.
 """
 

@@ -14,7 +14,8 @@ from sampler_scenarios.rows import load_row
 __all__ = ["MIXED_PARAMS", "PADDING", "PATTERNS", "Batch", "Pattern", "build_batch"]
 
 PADDING = 99.0
-"""The value between rows: above nearly every logit, so that reading it changes the answer."""
+"""The value between rows: above nearly every logit, so that reading it changes the answer. A
+worker gets a larger one: only the stride travels, and the padding is filled in anew."""
 
 MIXED_PARAMS = (
     SamplingParams(temperature=0.0),
