@@ -29,6 +29,7 @@ check: $(READY)
 e2e-environments:
 	PYTHON=$(PYTHON) bash tests/e2e/vllm_environment.sh .venv-vllm
 	PYTHON=$(PYTHON) bash tests/e2e/transformers_environment.sh .venv-transformers
+	bash tests/e2e/llama_cpp_environment.sh .venv-llama-cpp
 
 e2e: $(READY) e2e-environments
 	$(BIN)/python -m pytest -m e2e tests/e2e

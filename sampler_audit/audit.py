@@ -209,7 +209,7 @@ def _audit_target(
         cells=cells,
         combos=combos,
         coverage=covered,
-        fitting_conventions=verdict.fitting_conventions(examined, target.info),
+        fitting_conventions=verdict.fitting_conventions(judged, target.info),
         log_e_run=evidence.log_e,
         n_draws=sum(c.histogram.n_draws for c in cells if c.histogram),
         seconds=round(time.perf_counter() - started, 2),

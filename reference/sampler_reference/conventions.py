@@ -128,8 +128,8 @@ _ALL = (
         order=("top_k", "top_p", "min_p", "temperature"),
         ties_at_k="any",
         ties_at_p="any",
-        sources="llama.cpp 0.5.0-dev: common/common.h (order),"
-        " src/llama-sampling.cpp (partial sort)",
+        sources="llama.cpp 0.5.0-dev: common/common.h (order), src/llama-sampler.cpp (partial sort;"
+        " among tied maxima, greedy takes the first in its order)",
     ),
 )
 

@@ -205,7 +205,7 @@ def _band(
     inwards = Slack(-slack.mass, -slack.min_p)
     fewest = n_kept(row, params, conventions, inwards)
     most = n_kept(row, params, conventions, slack)
-    if fewest == 0 or row.temperature == 0 or not open_ties(conventions):
+    if fewest == 0 or not open_ties(conventions):
         return fewest, most, (fewest, most)
     first, last = filters.tied_with(row.values, fewest)
     n_may = filters.tied_with(row.values, most)[1]

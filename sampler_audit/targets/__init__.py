@@ -1,9 +1,9 @@
 """Targets: the engines that can be audited in process, one file each, found by listing this folder.
 
-A file without a leading underscore is an engine. At its top it imports nothing but the
-standard library, numpy and files beside it whose names begin with an underscore. It provides DESCRIPTION (one line), INSTALL (what to do when it cannot be imported),
-ANY_PYTHON (whether it runs in an interpreter that has nothing of ours) and ``load(options)``,
-which returns an ``_engine.Engine``.
+A file without a leading underscore is an engine. At its top it imports nothing but the standard
+library, numpy and files beside it whose names begin with an underscore. It provides DESCRIPTION
+(one line), INSTALL (what to do when it cannot be imported), ANY_PYTHON (whether it runs in an
+interpreter that has nothing of ours) and ``load(options)``, which returns an ``_engine.Engine``.
 """
 
 import importlib

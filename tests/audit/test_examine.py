@@ -140,3 +140,13 @@ def test_special_values_gate_only_where_a_policy_is_declared(
     result = examine(cell, make_target(weakest_dropped), plan).result
     assert result.kept is not None
     assert result.kept.verdict == "UNGATED"
+
+
+def test_draws_of_special_values_do_not_gate_without_a_policy(
+    make_target: MakeTarget, plan: AuditPlan
+) -> None:
+    """Power twin: the same leak fails on a row whose logits are finite."""
+    target = make_target(leaking, hide_kept=True)
+    for row, outcome in (("positive-infinity", "pass"), ("finite-5-spread", "fail")):
+        cell = parse_cell(f"{row}@129/top_k=1/batch=alone")
+        assert examine(cell, target, plan).result.outcome == outcome

@@ -167,8 +167,10 @@ def test_ctrl_c_ends_130_and_keeps_what_was_done(function: str, times: int, tmp_
 def test_a_fault_of_the_pooled_draws_is_named_and_can_be_repeated(tmp_path: Path) -> None:
     """No cell fails alone at 25 draws; the combination does, with its worst row and a command."""
     out = tmp_path / "run.json"
-    real = ("the-weather-today-is", "roses-are-red-violets-are", "you-should-never", "he-scored")
-    real += ("i-think-that", "the-stock-market")
+    real = (
+        *("the-weather-today-is", "roses-are-red-violets-are", "you-should-never"),
+        *("he-scored", "i-think-that", "the-stock-market"),
+    )
     made = ("dense-normal", "bf16-rounded", "ties-at-k", "zipf", "signed-zeros")
     rows = ",".join([*made, *(f"real-{slug}@4096" for slug in real)])
     arguments = ["--combos", "temperature", "--rows", rows, "--draws", "25", "--seed", "1"]

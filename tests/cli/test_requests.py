@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +49,11 @@ def test_a_defect_is_planted_in_builtin_alone(when: str | None, options: dict[st
     assert request.name == "builtin"
     assert request.options == options
     assert (request.device, request.timeout_s) == ("cpu", 9.0)
+
+
+def test_a_library_is_for_llama_cpp_alone(tmp_path: Path) -> None:
+    """Whether it is named or found."""
+    lib = tmp_path / "libllama.so"
+    lib.touch()
+    with_lib = [r for r in choose([], lib=str(lib)) if r.options]
+    assert [(r.name, r.options) for r in with_lib] == [("llama_cpp", {"lib": str(lib)})]

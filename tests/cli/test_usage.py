@@ -42,6 +42,8 @@ FUNCTION = ["local", "--target", "somewhere:function"]
         ([*FUNCTION, "--python", "/nonexistent/python"], "/nonexistent/python"),
         (["local", "--python", "/nonexistent/python"], "/nonexistent/python"),
         (["local", "--target", "builtin", "--python", "python3"], "--python is for engines"),
+        (["local", "--target", "builtin", "--lib", "libm.so"], "--lib is the library of llama_cpp"),
+        (["local", "--target", "llama_cpp", "--lib", "/nonexistent/libllama.so"], "is no file"),
     ],
     ids=" ".join,
 )

@@ -152,6 +152,14 @@ def test_greedy_takes_the_lowest_id_of_a_tied_maximum() -> None:
     assert d.kept.tolist() == d.must_keep.tolist() == d.may_keep.tolist() == d.probs.tolist()
 
 
+def test_greedy_may_take_any_tied_maximum_where_ties_are_open() -> None:
+    """Of three tokens of which two tie, one of the two is drawn every time."""
+    d = law(np.array([1, 7, 7], dtype=np.float32), "llama.cpp", temperature=0, top_k=3)
+    assert d.may_keep.tolist() == [False, True, True]
+    assert not d.must_keep.any()
+    assert d.n_kept_range == (1, 1)
+
+
 def test_a_masked_row_keeps_nothing() -> None:
     """Nothing can be drawn: probabilities are 0, no class holds a token."""
     d = law(np.full(5, -np.inf, dtype=np.float32), temperature=0.7, top_k=2, top_p=0.9, min_p=0.1)
