@@ -22,6 +22,7 @@ from sampler_audit.known import KnownFault, mark_known
 from sampler_audit.plan import AuditPlan, Gate, build_plan
 from sampler_audit.results import AuditReport, CellResult, TargetReport
 from sampler_audit.targets import Device, open_target
+from sampler_reference.defects import DEFECT_LIST_VERSION
 from sampler_scenarios.cells import Cell
 from sampler_scenarios.rows import kind_of
 
@@ -86,10 +87,12 @@ def run_audit(
     interrupted = False
     # The plan is built before any engine is opened, so that usage errors come first.
     plan = _plan_for(settings, slow=True)
+    # Every target takes its share of the run's false-alarm rate.
+    alpha = settings.alpha / max(len(requests), 1)
     for request in requests:
         try:
             with _opened(request) as target:
-                report, interrupted = _audit_target(settings, request, target, progress)
+                report, interrupted = _audit_target(settings, alpha, request, target, progress)
                 reports.append(report)
         except TargetUnavailable as exc:
             unavailable.append((request.name, str(exc)))
@@ -109,6 +112,7 @@ def run_audit(
         rows=plan.rows,
         targets=tuple(reports),
         unavailable=tuple(unavailable),
+        defect_list_version=DEFECT_LIST_VERSION,
         broken=tuple(broken),
         interrupted=interrupted,
         seconds=round(time.perf_counter() - started, 2),
@@ -174,12 +178,13 @@ def _plan_for(settings: AuditSettings, *, slow: bool) -> AuditPlan:
 
 def _audit_target(
     settings: AuditSettings,
+    alpha: float,
     request: TargetRequest,
     target: Target,
     progress: Callable[[Progress], None],
 ) -> tuple[TargetReport, bool]:
     started = time.perf_counter()
-    plan = _plan_for(settings, slow=target.info.slow)
+    plan = replace(_plan_for(settings, slow=target.info.slow), alpha=alpha)
     examined, errors, interrupted = _examine_all(plan, target, progress)
     cells = (*verdict.name_cells(examined, plan), *errors)
     cells, known, gone = mark_known(settings.known, target.info.name, cells)
@@ -210,6 +215,7 @@ def _audit_target(
         combos=combos,
         coverage=covered,
         fitting_conventions=verdict.fitting_conventions(judged, target.info),
+        alpha=alpha,
         log_e_run=evidence.log_e,
         n_draws=sum(c.histogram.n_draws for c in cells if c.histogram),
         seconds=round(time.perf_counter() - started, 2),

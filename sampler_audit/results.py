@@ -176,7 +176,11 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetReport:
-    """One engine's audit. ``log_e_run`` is compared with ln(1/alpha)."""
+    """One engine's audit.
+
+    ``alpha`` is its share of the run's false-alarm rate, and ``log_e_run`` is compared with
+    ln(1/alpha).
+    """
 
     info: TargetInfo
     outcome: Outcome
@@ -185,6 +189,7 @@ class TargetReport:
     combos: tuple[ComboResult, ...] = ()
     coverage: tuple[Coverage, ...] = ()
     fitting_conventions: tuple[str, ...] = ()
+    alpha: float = 1e-4
     log_e_run: float = 0.0
     n_draws: int = 0
     seconds: float = 0.0
@@ -199,6 +204,7 @@ class AuditReport:
     Attributes:
         unavailable: Engines that are not here, as (target, reason).
         broken: Engines that are here and could not be loaded, as (target, reason).
+        defect_list_version: Of the planted defects that the run's evidence and coverage rest on.
         searched: No target was named, so engines were looked for: one that is not here is no
             failure, none at all is.
     """
@@ -214,6 +220,7 @@ class AuditReport:
     targets: tuple[TargetReport, ...]
     unavailable: tuple[tuple[str, str], ...] = ()
     broken: tuple[tuple[str, str], ...] = ()
+    defect_list_version: int = 0
     searched: bool = False
     interrupted: bool = False
     seconds: float = 0.0

@@ -1,5 +1,6 @@
 """What an installation owns: nothing that shadows another package, and every module of ours."""
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,9 +15,14 @@ OURS = ("sampler_audit", "sampler_kernels", "sampler_reference", "sampler_scenar
 @pytest.fixture(scope="session")
 def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Every path in a wheel that is built from this checkout, as `pip install` would."""
-    out = tmp_path_factory.mktemp("wheel")
+    # A copy, since building writes into the source tree, and two test processes may build at once.
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for folder in ("sampler_audit", "kernels", "reference", "scenarios"):
+        shutil.copytree(ROOT / folder, source / folder)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
-    subprocess.run([*command, str(ROOT)], check=True, capture_output=True)
+    subprocess.run([*command, str(source)], check=True, capture_output=True)
     (wheel,) = out.glob("*.whl")
     return zipfile.ZipFile(wheel).namelist()
 

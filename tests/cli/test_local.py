@@ -111,6 +111,15 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(
     assert not (tmp_path / "a.json").exists()
 
 
+def test_targets_share_the_false_alarm_rate_of_the_run(tmp_path: Path) -> None:
+    """The stated rate is of the run, so each of two targets has half of it."""
+    out = str(tmp_path / "run.json")
+    audit("top_k", "--target", "functions_under_audit:too_few", "--alpha", "0.01", "--json", out)
+    report = report_in(out)
+    assert report.alpha == 0.01
+    assert [target.alpha for target in report.targets] == [0.005, 0.005]
+
+
 def test_a_fault_repeats_with_the_command_in_the_report() -> None:
     """With the settings that were not the default, too."""
     settings = ["--device", "cpu", "--alpha", "0.01", "--draws", "50", "--gate", "chi-square"]
