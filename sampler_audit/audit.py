@@ -30,7 +30,13 @@ _THREADS = min(os.cpu_count() or 1, 2)
 """Cells in flight: as many as an engine has workers."""
 
 _MOST_ERRORS = 3
+
+# Ctrl-C may reach another thread, and Python handles it in the main one when that next runs.
+_LOOK_UP_S = 0.5
 """Cells that raise before any other has an answer, after which the engine is given up."""
+
+_LOOK_UP_S = 0.5
+"""Longest wait of the main thread: where another one receives Ctrl-C, only this lets it act."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,10 +239,12 @@ def _examine_all(
     interrupted = False
     largest = 0.0
     executor = ThreadPoolExecutor(max_workers=_THREADS)
-    pending = {executor.submit(examine, cell, target, plan): cell for cell in plan.cells}
+    pending: dict[Future[Examined], Cell] = {}
     try:
+        for cell in plan.cells:
+            pending[executor.submit(examine, cell, target, plan)] = cell
         while pending:
-            finished, _ = wait(pending, return_when=FIRST_COMPLETED)
+            finished, _ = wait(pending, timeout=_LOOK_UP_S, return_when=FIRST_COMPLETED)
             for future in finished:
                 cell = pending.pop(future)
                 _collect(future, cell, done, errors)

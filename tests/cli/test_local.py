@@ -1,10 +1,13 @@
 """sampler-audit local from the command line to the exit code, on functions in a worker."""
 
+import ctypes
+import os
 import shlex
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,8 +146,29 @@ def test_a_known_fault_ends_0_whatever_its_draws_say(capsys: pytest.CaptureFixtu
     assert "KNOWN" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("function", "times"), [("slow", 1), ("slow", 2), ("hangs", 1)])
-def test_ctrl_c_ends_130_and_keeps_what_was_done(function: str, times: int, tmp_path: Path) -> None:
+def interrupt_another_thread(process: int) -> None:
+    """SIGINT to the youngest thread: the system may choose any, and not the main one."""
+    threads = [int(name) for name in os.listdir(f"/proc/{process}/task")]
+    ctypes.CDLL(None).tgkill(process, max(threads), signal.SIGINT)
+
+
+def interrupt(process: int) -> None:
+    """SIGINT, as Ctrl-C sends it."""
+    os.kill(process, signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("function", "interrupts"),
+    [
+        ("slow", [interrupt]),
+        ("slow", [interrupt, interrupt]),
+        ("hangs", [interrupt]),
+        ("hangs", [interrupt_another_thread]),
+    ],
+)
+def test_ctrl_c_ends_130_and_keeps_what_was_done(
+    function: str, interrupts: list[Callable[[int], None]], tmp_path: Path
+) -> None:
     """Interrupted after the first answers, or when there is none; a second time changes nothing."""
     options = ["--combos", "top_k", "--rows", "finite-5-front,dense-normal", "--json", "a.json"]
     command = ["local", "--target", f"functions_under_audit:{function}", *options]
@@ -158,8 +182,8 @@ def test_ctrl_c_ends_130_and_keeps_what_was_done(function: str, times: int, tmp_
         # The fourth request: with two workers the first two have been answered.
         while process.poll() is None and not (begun.exists() and len(begun.read_text()) >= 4):
             time.sleep(0.01)
-        for _ in range(times):
-            process.send_signal(signal.SIGINT)
+        for send in interrupts:
+            send(process.pid)
             time.sleep(0.01)
         try:
             text, _ = process.communicate(timeout=60)
