@@ -1,19 +1,61 @@
-"""SamplingParams: the settings of a request, their ranges, neutral values and one validation."""
+"""SamplingParams: the settings of a request, their ranges, neutral values and one validation.
+
+What depends on a model or an engine's limits is refused at admission, by the sampler.
+"""
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 FILTERS = ("temperature", "top_k", "top_p", "min_p")
 """The four filters whose combinations are audited, in the order in which ids name them."""
+
+STAGES = (
+    "grammar",
+    "allowed_token_ids",
+    "logit_bias",
+    "min_tokens",
+    "repetition_penalty",
+    "frequency_penalty",
+    "presence_penalty",
+    "bad_words",
+    "processor",
+    "thinking_budget",
+)
+"""The stages before the filters, in the order in which ids name them."""
+
+MOST_CHOICES = 16384
+"""Largest ``n``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
     """What a request asks of the sampler; the defaults change nothing.
 
-    Ranges: ``temperature`` finite and >= 0 (0 is greedy); ``top_k`` >= -1, where -1 and 0 mean
-    off and a value above the vocabulary keeps all of it; ``top_p`` in (0, 1]; ``min_p`` in [0, 1].
+    Attributes:
+        temperature: Finite and >= 0; 0 is greedy, whatever the filters say.
+        top_k: >= -1; -1 and 0 mean off, and a value above the vocabulary keeps all of it.
+        top_p: In (0, 1]; 1 is off.
+        min_p: In [0, 1]; 0 is off.
+        repetition_penalty: Finite and > 0; 1 is off. Of tokens in the prompt or the output.
+        frequency_penalty: In [-2, 2], for every time that the output holds a token.
+        presence_penalty: In [-2, 2], once for a token that the output holds.
+        logit_bias: Added to the logits of these token ids; finite.
+        allowed_token_ids: The only tokens that may be drawn, at least one; None is no restriction.
+        bad_words: Token sequences, none empty: the last token of one may not follow the others.
+            Where a tokenizer spells a word in two ways, both are in it.
+        min_tokens: >= 0 and at most ``max_tokens``; a stop token may not come before that many.
+        max_tokens: >= 1, or None.
+        stop_token_ids: End a request, beside the model's own end-of-sequence tokens.
+        ignore_eos: The end-of-sequence tokens do not end the request; min_tokens masks them still.
+        thinking_token_budget: >= 0; the tokens between the markers of reasoning, or None.
+        seed: Any integer that fits 64 bits; None draws one at admission.
+        n: Choices of one request, 1 to MOST_CHOICES; 1 where the request is greedy.
+        logprobs: How many of the likeliest tokens are listed, -1 for all; None lists nothing.
+        prompt_logprobs: The same for each token of the prompt.
+        logprob_token_ids: List these tokens instead of the likeliest.
+        trace_token_ids: Replaces what is drawn, token by token, for debugging.
+        extra_args: Whatever custom logits processors read.
 
     Raises:
         ValueError: a value outside its range, naming the parameter, the range and the value.
@@ -23,16 +65,36 @@ class SamplingParams:
     top_k: int = -1
     top_p: float = 1.0
     min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict, hash=False)
+    allowed_token_ids: tuple[int, ...] | None = None
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    min_tokens: int = 0
+    max_tokens: int | None = None
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    thinking_token_budget: int | None = None
+    seed: int | None = None
+    n: int = 1
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    logprob_token_ids: tuple[int, ...] | None = None
+    trace_token_ids: tuple[int, ...] | None = None
+    extra_args: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ValueError(f"temperature must be finite and >= 0, got {self.temperature}")
-        if self.top_k < -1:
-            raise ValueError(f"top_k must be -1 or 0 (off) or >= 1, got {self.top_k}")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
-        if not 0 <= self.min_p <= 1:
-            raise ValueError(f"min_p must be in [0, 1], got {self.min_p}")
+        for name, allowed, holds in _RANGES:
+            value = getattr(self, name)
+            if not holds(value):
+                raise ValueError(f"{name} must be {allowed}, got {value}")
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise ValueError(
+                f"min_tokens must be at most max_tokens={self.max_tokens}, got {self.min_tokens}"
+            )
+        if self.temperature == 0 and self.n != 1:
+            raise ValueError(f"n must be 1 where temperature is 0 (greedy), got {self.n}")
 
     @property
     def combo(self) -> "Combo":
@@ -47,7 +109,7 @@ class SamplingParams:
 
     @property
     def id(self) -> str:
-        """``top_k=50,top_p=0.9``: every field that differs from the default, or ``neutral``."""
+        """``top_k=50,top_p=0.9``: every filter that differs from the default, or ``neutral``."""
         # Through float, or temperature=2 and temperature=2.0, which are equal, had two ids.
         values = {
             "temperature": float(self.temperature),
@@ -57,6 +119,40 @@ class SamplingParams:
         }
         fields = [f"{name}={values[name]}" for name in FILTERS if values[name] != _DEFAULT[name]]
         return ",".join(fields) or "neutral"
+
+
+def _within(low: float, high: float) -> Callable[[float], bool]:
+    return lambda value: low <= value <= high
+
+
+def _none_or_at_least(least: int) -> Callable[[int | None], bool]:
+    return lambda value: value is None or value >= least
+
+
+_RANGES: tuple[tuple[str, str, Callable[..., bool]], ...] = (
+    ("temperature", "finite and >= 0", lambda t: math.isfinite(t) and t >= 0),
+    ("top_k", "-1 or 0 (off) or >= 1", lambda k: k >= -1),
+    ("top_p", "in (0, 1]", lambda p: 0 < p <= 1),
+    ("min_p", "in [0, 1]", _within(0, 1)),
+    ("repetition_penalty", "finite and > 0", lambda r: math.isfinite(r) and r > 0),
+    ("frequency_penalty", "in [-2, 2]", _within(-2, 2)),
+    ("presence_penalty", "in [-2, 2]", _within(-2, 2)),
+    ("logit_bias", "finite for every token id", lambda b: all(map(math.isfinite, b.values()))),
+    (
+        "allowed_token_ids",
+        "at least one token id, or None",
+        lambda ids: ids is None or len(ids) > 0,
+    ),
+    ("bad_words", "token sequences of at least one token each", lambda words: all(words)),
+    ("min_tokens", ">= 0", lambda n: n >= 0),
+    ("max_tokens", ">= 1, or None", _none_or_at_least(1)),
+    ("thinking_token_budget", ">= 0, or None", _none_or_at_least(0)),
+    ("seed", "an integer of 64 bits, or None", lambda s: s is None or -(2**63) <= s < 2**64),
+    ("n", f"from 1 to {MOST_CHOICES}", _within(1, MOST_CHOICES)),
+    ("logprobs", "-1 (all) or >= 0, or None", _none_or_at_least(-1)),
+    ("prompt_logprobs", "-1 (all) or >= 0, or None", _none_or_at_least(-1)),
+)
+"""Field, what is allowed, and whether a value is."""
 
 
 Combo = tuple[str, ...]
@@ -91,10 +187,10 @@ def parse_params(text: str) -> SamplingParams:
     if text == "neutral":
         return SamplingParams()
     values: dict[str, float] = {}
-    for field in text.split(","):
-        name, equals, value = field.partition("=")
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
         if not equals or name not in FILTERS or name in values:
-            raise ValueError(f"expected 'neutral' or name=value of {', '.join(FILTERS)}: {field!r}")
+            raise ValueError(f"expected 'neutral' or name=value of {', '.join(FILTERS)}: {part!r}")
         values[name] = _parse_number(name, value)
     return make_params(values)
 
