@@ -4,13 +4,12 @@ Defects of noise, seeds and batches leave the law of a single draw alone, or bre
 only a sampler can show; a sampler plants those by name.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 
+from sampler_reference.defect import Defect
 from sampler_reference.defect_laws import (
-    Law,
     min_p_absolute,
     min_p_from_first_id,
     moved,
@@ -22,34 +21,9 @@ from sampler_reference.defect_laws import (
     with_kept,
     with_params,
 )
+from sampler_reference.stage_defects import STAGE_DEFECTS
 
-
-@dataclass(frozen=True, kw_only=True)
-class Defect:
-    """One way to be wrong.
-
-    Attributes:
-        name: Argument of ``--defect``.
-        summary: What happens, in one line.
-        stage: Where it sits: the kept set, the scale of the logits, the noise, the seeds, or what
-            the row shares with its batch.
-        source: A public report of this kind of fault.
-        needs: Filters without which it changes nothing.
-        law: ``(logits float32 [V], params, conventions) -> probs float64 [V]``; None where the law
-            of one draw is not what is wrong.
-        pooled: Whether it is in the fixed list of alternatives of a run, DEFECT_LIST_VERSION.
-        found_by: The check of the audit that must see it.
-    """
-
-    name: str
-    summary: str
-    stage: Literal["kept", "scale", "noise", "seeds", "batch"]
-    source: str
-    needs: frozenset[str] = frozenset()
-    law: Law | None = None
-    pooled: bool = False
-    found_by: str = "kept set"
-
+__all__ = ["DEFECTS", "DEFECT_LIST_VERSION", "POOLED", "STAGE_DEFECTS", "Defect"]
 
 DEFECT_LIST_VERSION = 1
 """Version of the list of pooled defects: a run's e-value averages over exactly these."""
@@ -299,7 +273,7 @@ _ALL = (
     ),
 )
 
-DEFECTS: dict[str, Defect] = {defect.name: defect for defect in _ALL}
+DEFECTS: dict[str, Defect] = {**{defect.name: defect for defect in _ALL}, **STAGE_DEFECTS}
 """Every planted defect by name."""
 
 POOLED: tuple[str, ...] = tuple(defect.name for defect in _ALL if defect.pooled)

@@ -63,17 +63,25 @@ def top_p(x: Row, n: int, params: SamplingParams, conventions: Conventions, slac
     return _cut(x, n, n_inside, keep_all=conventions.ties_at_p == "keep_all")
 
 
-def min_p(x: Row, n: int, params: SamplingParams, _: Conventions, slack: Slack) -> int:
+def min_p(x: Row, n: int, params: SamplingParams, conventions: Conventions, slack: Slack) -> int:
     """Of the first n tokens, how many have a probability of at least min_p times the largest.
 
     Equality stays (Nguyen et al. 2024), so ties of the maximum always do. Judged on logits:
     x >= max + ln(min_p), with the engine's float32 value of min_p.
     """
-    r = float(np.float32(params.min_p))
-    if r == 0 or n == 0:
+    if np.float32(params.min_p) == 0 or n == 0:
         return n
-    n_above = int(np.count_nonzero(x[:n] >= x[0] + math.log(r) - slack.min_p))
+    edge = min_p_edge(float(x[0]), params, conventions)
+    n_above = int(np.count_nonzero(x[:n] >= edge - slack.min_p))
     return min(n, max(n_above, tied_with(x, 1)[1]))
+
+
+def min_p_edge(largest: float, params: SamplingParams, conventions: Conventions) -> float:
+    """The smallest logit that min_p keeps, ``largest + ln(min_p)``, rounded as the engine does."""
+    below = math.log(float(np.float32(params.min_p)))
+    if conventions.min_p_arithmetic == "float32":
+        return float(np.float32(largest) + np.float32(below))
+    return largest + below
 
 
 def _cut(x: Row, n: int, n_inside: int, *, keep_all: bool) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sampler_reference import filters
 from sampler_reference.conventions import Conventions
 from sampler_reference.filters import Row
 from sampler_scenarios.params import SamplingParams
@@ -45,14 +46,15 @@ def top_k(
 
 
 def min_p(
-    x: Row, survivors: Survivors, params: SamplingParams, _: Conventions, blur: Blur
+    x: Row, survivors: Survivors, params: SamplingParams, conventions: Conventions, blur: Blur
 ) -> Survivors:
     """Certain where the threshold cannot rise above it, possible where it can fall to it."""
     certain, possible = survivors
     r = float(np.float32(params.min_p))
     if r == 0 or possible == 0:
         return survivors
-    edge, reach = x[0] + math.log(r), 2 * blur.eps + blur.min_p
+    edge = filters.min_p_edge(float(x[0]), params, conventions)
+    reach = 2 * blur.eps + blur.min_p
     n_certain = int(np.count_nonzero(x[:certain] >= edge + reach))
     # The largest token is measured against the second: it cannot lift its own threshold.
     second = x[1] if possible > 1 else -np.inf

@@ -1,26 +1,50 @@
 """The counter-based noise of a seeded draw, so that one draw can be checked token by token.
 
 The noise of a token is a pure function of (seed, position, token id): it knows neither row nor
-batch. Integers are those of Philox4x32-10 (Salmon et al. 2011); everything after is float64.
+batch. Ours is Philox4x32-10 (Salmon et al. 2011), vLLM's is in ``murmur``; integers are exact,
+everything after is float64, with a bound on what an engine's arithmetic makes of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sampler_reference import murmur
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Words = NDArray[np.uint32]
 
-U_MAX = 1 - 2.0**-24
-"""Largest uniform: the float32 kernels cannot tell a larger one from 1, whose noise is infinite."""
+Arrivals = Callable[[Float, Int, Int, Int, int], tuple[Float, Float]]
+"""``(z [V], ids, seeds, positions, domain)`` to the log arrival time of every (draw, token) and a
+bound on an engine's error in it, ``[n_draws, n_ids]``."""
 
-TOLERANCE = 2e-6
-"""Relative error of one float32 score E * exp(zmax - z): about 1e-6 each for E and for exp."""
+DRAW, ACCEPTANCE, RESIDUAL, DRAFT = range(4)
+"""Streams of one seed: a draw from the target (the bonus token too), the uniform that accepts a
+draft, the draw that replaces a rejected one, and the draft's own draw."""
 
-U_ERROR = 2.0**-23
-"""Relative error of a uniform in float32: two roundings, of its high and of its low half."""
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What one precision does to a score E * exp(zmax - z).
+
+    Attributes:
+        u_max: Largest uniform: it cannot tell a larger one from 1, whose noise is infinite.
+        score_error: Relative error of a score, of E and of exp together.
+        u_error: Relative error of a uniform: two roundings, of its high and of its low half.
+        half_ulp: Relative error of one rounding.
+    """
+
+    u_max: float
+    score_error: float
+    u_error: float
+    half_ulp: float
+
+
+FLOAT32 = Arithmetic(u_max=1 - 2.0**-24, score_error=2e-6, u_error=2.0**-23, half_ulp=2.0**-24)
+FLOAT64 = Arithmetic(u_max=1 - 2.0**-53, score_error=4e-15, u_error=2.0**-52, half_ulp=2.0**-53)
 
 LOW_END = (1337225, 0, 12)
 """Seed, position and token of a uniform of 1.76e-9: 0 where it is kept in 24 bits."""
@@ -28,7 +52,6 @@ LOW_END = (1337225, 0, 12)
 HIGH_END = (13045, 0, 69)
 """Seed, position and token of a uniform of 1 - 9.4e-9: 1 where it is rounded to float32."""
 
-_HALF_ULP = 2.0**-24
 _ROUNDS = 10
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -51,66 +74,131 @@ def philox4x32(counter: Words, key: Words) -> Words:
     return np.stack((c0, c1, c2, c3), axis=-1).astype(np.uint32)
 
 
-def uniforms(seeds: Int, positions: Int, token_ids: Int) -> Float:
-    """The uniform in (0, 1 - 2^-24] of every (draw, token), ``[n_draws, n_tokens]``.
+def uniforms(seeds: Int, positions: Int, token_ids: Int, domain: int = DRAW) -> Float:
+    """The float64 uniform in (0, 1 - 2^-53] of every (draw, token), ``[n_draws, n_tokens]``.
 
     Key: the seed's 64 bits (low word first). Counter: (token >> 1, position low, position high,
-    0). An even token takes words 0 and 1 as high and low half, an odd one 2 and 3; the value is
-    (high + (low + 1/2) / 2^32) / 2^32.
+    domain). An even token takes words 0 and 1 as high and low half, an odd one 2 and 3; the value
+    is (high + (low + 1/2) / 2^32) / 2^32.
     """
     pairs, where = np.unique(token_ids >> 1, return_inverse=True)
     counter = np.zeros((seeds.size, pairs.size, 4), dtype=np.uint32)
     counter[..., 0] = pairs
     counter[..., 1:3] = _halves(positions)[:, None, :]
+    counter[..., 3] = domain
     words = philox4x32(counter, _halves(seeds)[:, None, :]).reshape(seeds.size, pairs.size, 2, 2)
     drawn = words[:, where, token_ids & 1, :].astype(np.float64)
     u = (drawn[..., 0] + (drawn[..., 1] + 0.5) / 2**32) / 2**32
-    return np.minimum(u, U_MAX)
+    return np.minimum(u, FLOAT64.u_max)
 
 
-def exponentials(seeds: Int, positions: Int, token_ids: Int) -> Float:
-    """Exp(1) noise ``-log1p(-u)`` of every (draw, token), ``[n_draws, n_tokens]``; never 0."""
-    return -np.log1p(-uniforms(seeds, positions, token_ids))
-
-
-def race(z: Float, seeds: Int, positions: Int) -> Int:
+def race(z: Float, seeds: Int, positions: Int, noise: str = "philox", domain: int = DRAW) -> Int:
     """The token drawn by every (seed, position) ``[n]``; -1 where all of ``z`` [V] is masked.
 
     The token that arrives first in a race of exponentials with rates exp(z) is drawn from
     softmax(z). Equal arrival: the lowest id.
+
+    Raises:
+        ValueError: unknown noise.
     """
     ids = np.flatnonzero(z > -np.inf)
     tokens = np.full(seeds.size, -1, dtype=np.int64)
+    arrivals = _find(noise)
     for part in _chunks(seeds.size, ids.size):
-        scores, _ = _arrivals(z, ids, seeds[part], positions[part])
+        scores, _ = arrivals(z, ids, seeds[part], positions[part], domain)
         tokens[part] = ids[scores.argmin(axis=1)]
     return tokens
 
 
-def accepts(tokens: Int, z: Float, seeds: Int, positions: Int) -> NDArray[np.bool_]:
-    """Whether each token ``[n]`` could have won its race in float32 arithmetic.
+def accepts(
+    tokens: Int, z: Float, seeds: Int, positions: Int, noise: str = "philox", domain: int = DRAW
+) -> NDArray[np.bool_]:
+    """Whether each token ``[n]`` could have won its race in the arithmetic of the noise.
 
     It could if its arrival, lowered by its error, is not after the earliest time by which some
-    token has surely arrived. The relative error of one arrival is TOLERANCE, plus what U_ERROR
-    does to E near u = 1, plus what rounding max(z) - z does to its exponential.
-    Where all of ``z`` is masked only -1 is accepted.
+    token has surely arrived. Where all of ``z`` is masked only -1 is accepted.
+
+    Raises:
+        ValueError: unknown noise.
     """
     ids = np.flatnonzero(z > -np.inf)
     accepted = np.full(seeds.size, False) if ids.size else tokens == -1
+    arrivals = _find(noise)
     for part in _chunks(seeds.size, ids.size):
-        scores, errors = _arrivals(z, ids, seeds[part], positions[part])
+        scores, errors = arrivals(z, ids, seeds[part], positions[part], domain)
         possible = scores - errors <= (scores + errors).min(axis=1, keepdims=True)
         accepted[part] = (possible & (ids == tokens[part, None])).any(axis=1)
     return accepted
 
 
-def _arrivals(z: Float, ids: Int, seeds: Int, positions: Int) -> tuple[Float, Float]:
-    """Log arrival times of the tokens ``ids`` and bounds on their float32 error, ``[n, ids]``."""
-    distance = z[ids].max() - z[ids]
-    u = uniforms(seeds, positions, ids)
-    exponential = -np.log1p(-u)
-    relative = TOLERANCE + U_ERROR * u / ((1 - u) * exponential)
-    return np.log(exponential) + distance, -np.log1p(-relative) + _HALF_ULP * distance
+def predict(
+    noise: str, z: Float, seed: int, position: int, domain: int = DRAW
+) -> tuple[int, float]:
+    """The token of one draw from ``z`` [V], and the margin by which it must win, in nats.
+
+    The margin is its lead over the nearest rival less what the errors of both may be: 0 or below
+    is a near tie, which an engine may settle either way; inf is a token without rival, or no
+    token (-1).
+
+    Raises:
+        ValueError: unknown noise.
+    """
+    ids = np.flatnonzero(z > -np.inf)
+    if not ids.size:
+        return -1, np.inf
+    scores, errors = _find(noise)(z, ids, np.array([seed]), np.array([position]), domain)
+    winner = int(scores[0].argmin())
+    rivals = np.delete(scores[0] - errors[0], winner)
+    latest = scores[0, winner] + errors[0, winner]
+    return int(ids[winner]), float(rivals.min(initial=np.inf) - latest)
+
+
+def _race_of_exponentials(arithmetic: Arithmetic) -> Arrivals:
+    """Arrivals E * exp(max(z) - z), E = -log1p(-u) of Philox.
+
+    The relative error of one arrival is that of its score, plus what the uniform's does to E near
+    u = 1, plus what rounding max(z) - z does to its exponential.
+    """
+
+    def arrivals(
+        z: Float, ids: Int, seeds: Int, positions: Int, domain: int
+    ) -> tuple[Float, Float]:
+        distance = z[ids].max() - z[ids]
+        u = np.minimum(uniforms(seeds, positions, ids, domain), arithmetic.u_max)
+        exponential = -np.log1p(-u)
+        relative = arithmetic.score_error + arithmetic.u_error * u / ((1 - u) * exponential)
+        errors = -np.log1p(-relative) + arithmetic.half_ulp * distance
+        return np.log(exponential) + distance, errors
+
+    return arrivals
+
+
+def _gumbel_max(*, fp64: bool) -> Arrivals:
+    """Arrivals -(z + G), G of vLLM, which has a stream for drafts and one for all else."""
+
+    def arrivals(
+        z: Float, ids: Int, seeds: Int, positions: Int, domain: int
+    ) -> tuple[Float, Float]:
+        drafting = domain == DRAFT
+        gumbel = murmur.gumbels(seeds, positions, ids, fp64=fp64, drafting=drafting)
+        return -(z[ids] + gumbel), murmur.score_errors(z[ids], gumbel, fp64=fp64)
+
+    return arrivals
+
+
+NOISES: dict[str, Arrivals] = {
+    "philox": _race_of_exponentials(FLOAT32),
+    "philox-fp64": _race_of_exponentials(FLOAT64),
+    "murmur": _gumbel_max(fp64=False),
+    "murmur-fp64": _gumbel_max(fp64=True),
+}
+"""Every seeded noise by name."""
+
+
+def _find(noise: str) -> Arrivals:
+    if noise not in NOISES:
+        raise ValueError(f"unknown noise {noise!r}; known: {', '.join(NOISES)}")
+    return NOISES[noise]
 
 
 def _halves(values: Int) -> Words:

@@ -108,6 +108,24 @@ class SamplingParams:
         return make_combo(name for name in FILTERS if on[name])
 
     @property
+    def stages(self) -> "Combo":
+        """The stages before the filters that are set to a value that is not neutral.
+
+        A grammar is not a parameter, and what extra_args switch on is up to the processors.
+        """
+        on = {
+            "allowed_token_ids": self.allowed_token_ids is not None,
+            "logit_bias": bool(self.logit_bias),
+            "min_tokens": self.min_tokens > 0,
+            "repetition_penalty": self.repetition_penalty != 1,
+            "frequency_penalty": self.frequency_penalty != 0,
+            "presence_penalty": self.presence_penalty != 0,
+            "bad_words": bool(self.bad_words),
+            "thinking_budget": self.thinking_token_budget is not None,
+        }
+        return make_combo(name for name in on if on[name])
+
+    @property
     def id(self) -> str:
         """``top_k=50,top_p=0.9``: every filter that differs from the default, or ``neutral``."""
         # Through float, or temperature=2 and temperature=2.0, which are equal, had two ids.
@@ -156,25 +174,27 @@ _RANGES: tuple[tuple[str, str, Callable[..., bool]], ...] = (
 
 
 Combo = tuple[str, ...]
-"""A combination of filters, ordered as in FILTERS; the empty one is the unfiltered softmax."""
+"""A combination of filters, then stages, each in the order of FILTERS and STAGES; the empty one is
+the unfiltered softmax."""
 
 _DEFAULT: dict[str, float] = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0}
 
 
 def make_combo(names: Iterable[str]) -> Combo:
-    """The combination of the named filters, in canonical order.
+    """The combination of the named filters and stages, in canonical order.
 
     Raises:
-        ValueError: an unknown filter.
+        ValueError: an unknown name.
     """
     names = set(names)
-    if unknown := sorted(names - set(FILTERS)):
-        raise ValueError(f"unknown filter {unknown[0]!r}; known: {', '.join(FILTERS)}")
-    return tuple(name for name in FILTERS if name in names)
+    known = (*FILTERS, *STAGES)
+    if unknown := sorted(names - set(known)):
+        raise ValueError(f"unknown filter or stage {unknown[0]!r}; known: {', '.join(known)}")
+    return tuple(name for name in known if name in names)
 
 
 def combo_name(combo: Combo) -> str:
-    """``top_k+top_p``, or ``none`` for the empty combination."""
+    """``top_k+top_p`` or ``top_k+logit_bias``; ``none`` for the empty combination."""
     return "+".join(combo) or "none"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler_scenarios.params import SamplingParams
+from sampler_scenarios.params import STAGES, Combo, SamplingParams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +47,12 @@ class Request:
     def extended(self, token_ids: Sequence[int]) -> "Request":
         """The request after it has emitted ``token_ids`` too."""
         return replace(self, output_token_ids=(*self.output_token_ids, *token_ids))
+
+    @property
+    def combo(self) -> Combo:
+        """The filters and stages that are on, in canonical order."""
+        more = {"grammar": self.grammar is not None, "processor": bool(self.params.extra_args)}
+        return (*self.params.combo, *(s for s in STAGES if s in self.params.stages or more.get(s)))
 
     @property
     def token_ids(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sampler_reference.conventions import CONVENTIONS, effective_temperature, refusal
-from sampler_scenarios.params import SamplingParams
+from sampler_scenarios.params import STAGES, SamplingParams
 
 OURS = CONVENTIONS["sampler-audit"]
 VLLM = CONVENTIONS["vllm-triton"]
@@ -37,6 +37,43 @@ def test_an_order_that_is_no_order_of_the_four_filters_is_refused(order: tuple[s
     """The message names what must be there."""
     with pytest.raises(ValueError, match="each of temperature, top_k, top_p, min_p once"):
         replace(OURS, order=order)
+
+
+@pytest.mark.parametrize(
+    "processing", [("logit_bias", "logit_bias"), ("logit_bias", "top_k"), ("bias",)]
+)
+def test_processing_that_names_no_stage_or_one_twice_is_refused(
+    processing: tuple[str, ...],
+) -> None:
+    """The message names what there is; a filter is no stage."""
+    with pytest.raises(ValueError, match=r"processing must name stages of grammar, .*, none twice"):
+        replace(OURS, processing=processing)
+
+
+def test_processing_of_vllm() -> None:
+    """Bias and penalties do not commute: before them in V2 (all stages), after bad words in V1."""
+    assert VLLM.processing == OURS.processing == STAGES
+    assert CONVENTIONS["vllm-pytorch"].processing == (
+        *("grammar", "allowed_token_ids", "bad_words", "min_tokens", "logit_bias", "processor"),
+        *("repetition_penalty", "frequency_penalty", "presence_penalty", "thinking_budget"),
+    )
+
+
+def test_an_engine_without_a_stage_refuses_it() -> None:
+    """Transformers 5.20.0 has no presence penalty and no budget, llama.cpp no bad words."""
+    huggingface, llama = CONVENTIONS["huggingface"], CONVENTIONS["llama.cpp"]
+    params = SamplingParams(presence_penalty=1.0, thinking_token_budget=3)
+    assert refusal(params, huggingface) == "huggingface has no presence_penalty"
+    words = SamplingParams(bad_words=((1,),))
+    assert refusal(words, llama) == "llama.cpp has no bad_words"
+    assert refusal(words, huggingface) is None
+    assert refusal(params, VLLM) is None
+
+
+def test_only_counter_based_noise_is_named() -> None:
+    """Tokens are a function of seed and position in our sampler and in vLLM's second runner."""
+    named = {name: c.noise for name, c in CONVENTIONS.items() if c.noise}
+    assert named == {"sampler-audit": "philox", "vllm-triton": "murmur"}
 
 
 @pytest.mark.parametrize(

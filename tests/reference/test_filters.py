@@ -117,6 +117,17 @@ def test_min_p_is_the_float32_value() -> None:
     assert filters.min_p(x, 2, SamplingParams(min_p=0.1), OURS, EXACT) == 1
 
 
+def test_min_p_threshold_of_float32_arithmetic() -> None:
+    """As in vllm 0.32.0 min_p.py: 20 + ln .1 = 17.69741492, in float32 the number below.
+
+    Float32 numbers are 2^-19 apart there; 9278542 * 2^-19 = 17.69741440, and one less.
+    """
+    x = np.array([20, 9278542 * 2.0**-19, 9278541 * 2.0**-19])
+    params = SamplingParams(min_p=0.1)
+    assert filters.min_p(x, 3, params, OURS, EXACT) == 1
+    assert filters.min_p(x, 3, params, CONVENTIONS["vllm-triton"], EXACT) == 2
+
+
 @settings(derandomize=True)
 @given(x=rows, p=st.floats(1e-6, 1), more=st.floats(0, 1))
 def test_nuclei_nest(x: Row, p: float, more: float) -> None:

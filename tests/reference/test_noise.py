@@ -17,6 +17,11 @@ def ints(*values: int) -> Int:
     return np.array(values, dtype=np.int64)
 
 
+def exponentials(seeds: Int, positions: Int, token_ids: Int) -> NDArray[np.float64]:
+    """The race's clocks: Exp(1) of every (draw, token)."""
+    return -np.log1p(-noise.uniforms(seeds, positions, token_ids))
+
+
 def hex_words(text: str) -> NDArray[np.uint32]:
     """``[1, n]`` uint32 words from their hexadecimal form."""
     return np.array([[int(word, 16) for word in text.split()]], dtype=np.uint32)
@@ -73,17 +78,18 @@ def test_uniforms_depend_on_seed_position_and_token_alone() -> None:
     assert np.array_equal(some, whole[np.ix_([2, 0], [99, 4, 5])])
 
 
-def test_exponentials_are_finite_and_positive_at_both_ends() -> None:
-    """U never reaches 1: the largest noise is 24 ln 2; the smallest is half of 2^-64."""
-    assert -math.log1p(-noise.U_MAX) == pytest.approx(24 * math.log(2))
-    drawn = noise.exponentials(np.arange(200), np.zeros(200, dtype=np.int64), np.arange(500))
-    assert (drawn > 0).all()
-    assert np.isfinite(drawn).all()
+def test_uniforms_stay_inside_the_unit_interval_at_both_ends() -> None:
+    """Of all words the smallest give 2^-65, the largest 1 - 2^-65, which float64 cannot hold."""
+    ends = np.array([[0, 0, 2**32 - 1, 2**32 - 1]], dtype=np.uint32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise, "philox4x32", lambda *_: ends)
+        u = noise.uniforms(ints(0), ints(0), ints(0, 1))[0]
+    assert u.tolist() == [2.0**-65, 1 - 2.0**-53]
 
 
 def test_exponentials_are_exponential() -> None:
     """Kolmogorov-Smirnov at false-alarm rate 1e-6, 40,000 draws, literal seeds."""
-    sample = noise.exponentials(np.arange(100), np.arange(100) + 2**32, np.arange(400)).ravel()
+    sample = exponentials(np.arange(100), np.arange(100) + 2**32, np.arange(400)).ravel()
     assert stats.kstest(sample, "expon").pvalue > 1e-6
     # Twin: noise whose mean is 5 % too large is found by the same test.
     assert stats.kstest(1.05 * sample, "expon").pvalue < 1e-6
@@ -122,7 +128,7 @@ def test_race_is_won_by_the_first_arrival() -> None:
     """Times E / exp(z), on a row longer than one chunk of memory holds for all draws."""
     z = np.sin(np.arange(3000.0))
     seeds, positions = np.arange(400) - 200, np.arange(400) * 2**31
-    times = noise.exponentials(seeds, positions, np.arange(3000)) / np.exp(z)
+    times = exponentials(seeds, positions, np.arange(3000)) / np.exp(z)
     assert np.array_equal(noise.race(z, seeds, positions), times.argmin(axis=1))
 
 
@@ -151,10 +157,10 @@ def test_accepts_the_winner_and_no_other() -> None:
 def test_a_near_tie_is_accepted_within_the_bound(relative_gap: float, accepted: bool) -> None:
     """The loser is brought to a stated relative distance behind the winner by its logit.
 
-    Each score may be off by TOLERANCE = 2e-6 and by what U_ERROR = 2^-23 does to E, about as much.
+    Each score may be off by 2e-6 and by what an error of 2^-23 of u does to E, about as much.
     """
     seeds, positions = ints(12), ints(34)
-    e = noise.exponentials(seeds, positions, ints(0, 1))[0]
+    e = exponentials(seeds, positions, ints(0, 1))[0]
     z = np.array([0.0, math.log(e[1] / e[0]) - relative_gap])
     assert noise.race(z, seeds, positions).tolist() == [0]
     assert noise.accepts(ints(1), z, seeds, positions).tolist() == [accepted]
@@ -164,7 +170,7 @@ def test_float32_races_are_accepted() -> None:
     """A float32 sampler of its own, exact noise rounded once: all 2,000 draws are accepted."""
     z = np.sin(np.arange(300.0)) * 4
     seeds, positions = np.arange(2000), np.arange(2000)
-    e = noise.exponentials(seeds, positions, np.arange(300)).astype(np.float32)
+    e = exponentials(seeds, positions, np.arange(300)).astype(np.float32)
     tokens = (e * np.exp((z.max() - z).astype(np.float32))).argmin(axis=1)
     assert noise.accepts(tokens, z, seeds, positions).all()
     other = (tokens + 1) % 300
@@ -188,3 +194,97 @@ def test_ends_of_the_uniform_are_as_stated() -> None:
     words = noise.philox4x32(counter, np.array([[seed, 0]], dtype=np.uint32))[0]
     # An odd token takes words 2 and 3; the lower half adds less than 2^-32.
     assert np.float32(int(words[2]) / 2**32) == 1
+
+
+def test_streams_of_one_seed_share_nothing() -> None:
+    """The domain is the fourth word of Philox's counter."""
+    seed, position, token = 7, 9, 4
+    counter = np.array([[2, 9, 0, noise.RESIDUAL]], dtype=np.uint32)
+    high, low = noise.philox4x32(counter, np.array([[7, 0]], dtype=np.uint32))[0, :2].tolist()
+    u = noise.uniforms(ints(seed), ints(position), ints(token), noise.RESIDUAL)
+    assert u[0, 0] == (high + (low + 0.5) / 2**32) / 2**32
+    drawn = {
+        noise.uniforms(ints(seed), ints(position), ints(token), domain)[0, 0]
+        for domain in (noise.DRAW, noise.ACCEPTANCE, noise.RESIDUAL, noise.DRAFT)
+    }
+    assert len(drawn) == 4
+
+
+# vllm 0.32.0 v1/worker/gpu/sample/gumbel.py, gumbel_sample on this row with these labels at
+# temperature 1, in Triton 3.9's interpreter.
+VLLM_ROW = (37 * np.arange(300) % 101) / 64
+VLLM_SEEDS = (0, -1, 1, 2**40 + 5, -(2**63), 42, 42, 42)
+VLLM_POSITIONS = (0, 1, 2, 3, 2**31, 5, 6, 7)
+VLLM_TOKENS = {
+    ("murmur", noise.DRAW): [265, 160, 129, 286, 144, 157, 150, 81],
+    ("murmur", noise.DRAFT): [212, 43, 250, 93, 228, 209, 277, 267],
+    ("murmur-fp64", noise.DRAW): [219, 212, 29, 262, 281, 57, 289, 214],
+    ("murmur-fp64", noise.DRAFT): [155, 299, 117, 48, 197, 291, 161, 274],
+}
+
+
+@pytest.mark.parametrize(("name", "domain"), VLLM_TOKENS)
+def test_vllm_draws_are_predicted(name: str, domain: int) -> None:
+    """Its own kernel's tokens, none of which is a near tie."""
+    labels = zip(VLLM_SEEDS, VLLM_POSITIONS, strict=True)
+    predicted = [noise.predict(name, VLLM_ROW, *label, domain) for label in labels]
+    assert [token for token, _ in predicted] == VLLM_TOKENS[name, domain]
+    assert min(margin for _, margin in predicted) > 0
+
+
+@pytest.mark.parametrize("name", noise.NOISES)
+def test_race_of_every_noise_draws_from_the_softmax(name: str) -> None:
+    """Pearson chi-square of 20,000 draws at false-alarm rate 1e-6; the wrong law is found."""
+    z = np.log(np.array([0.4, 0.3, 0.2, 0.1]))
+    n = 20_000
+    tokens = noise.race(z, np.arange(n), np.full(n, 5), name)
+    counts = np.bincount(tokens, minlength=4)
+    assert stats.chisquare(counts, n * np.exp(z)).pvalue > 1e-6
+    assert stats.chisquare(counts, n * np.array([0.41, 0.32, 0.19, 0.08])).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("name", noise.NOISES)
+def test_prediction_is_the_race_and_the_only_token_accepted(name: str) -> None:
+    """Wherever the margin is positive."""
+    z, seeds, positions = np.sin(np.arange(50.0)), np.arange(40) - 20, np.arange(40)
+    tokens = noise.race(z, seeds, positions, name)
+    labels = zip(seeds.tolist(), positions.tolist(), strict=True)
+    predicted = [noise.predict(name, z, *label) for label in labels]
+    assert [token for token, _ in predicted] == tokens.tolist()
+    assert min(margin for _, margin in predicted) > 0
+    accepted = [noise.accepts(np.full(40, token), z, seeds, positions, name) for token in range(50)]
+    assert np.array_equal(np.sum(accepted, axis=0), np.ones(40))
+
+
+@pytest.mark.parametrize(
+    ("name", "near", "far"),
+    # Relative errors: float32 about 1e-6 of a score; float64 1e-15, but vLLM's row is divided in
+    # float32 before, to 2 ulps of a logit around 1.
+    [
+        ("philox", 1e-6, 1e-5),
+        ("philox-fp64", 1e-15, 1e-13),
+        ("murmur", 1e-6, 1e-5),
+        ("murmur-fp64", 1e-7, 1e-6),
+    ],
+)
+def test_a_near_tie_has_no_positive_margin(name: str, near: float, far: float) -> None:
+    """The loser is brought to ``near``, then to ``far`` nats behind the winner."""
+    labels = ints(12), ints(34), noise.DRAW
+    (first, second), _ = (x[0] for x in noise.NOISES[name](np.zeros(2), ints(0, 1), *labels))
+    for gap in (near, far):
+        token, margin = noise.predict(name, np.array([0, second - first - gap]), 12, 34)
+        assert token == 0
+        assert (margin > 0) == (gap == far)
+
+
+def test_prediction_without_rival_or_without_token() -> None:
+    """One token wins by any margin; a masked row has none."""
+    alone = np.array([-np.inf, 3.0, -np.inf])
+    assert noise.predict("murmur", alone, 1, 2) == (1, np.inf)
+    assert noise.predict("philox", np.full(3, -np.inf), 1, 2) == (-1, np.inf)
+
+
+def test_unknown_noise_is_refused() -> None:
+    """The message lists what is known."""
+    with pytest.raises(ValueError, match="unknown noise 'mt19937'; known: philox, philox-"):
+        noise.predict("mt19937", np.zeros(2), 1, 2)

@@ -1,19 +1,24 @@
 """Batches: the audited row is in them as it is alone, among the mates that the pattern names."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from sampler_scenarios.batches import MIXED_PARAMS, Batch, build_batch
+from sampler_scenarios.batches import MIXED_PARAMS, Batch, build_batch, plain_batch
 from sampler_scenarios.cells import Cell
 from sampler_scenarios.combos import ALL_COMBOS
-from sampler_scenarios.params import SamplingParams
+from sampler_scenarios.params import STAGES, SamplingParams
 from sampler_scenarios.patterns import PATTERNS
+from sampler_scenarios.requests import Request
 from sampler_scenarios.rows import load_row
 from sampler_scenarios.settings import typical_params
 
 OWN = SamplingParams(top_k=20, top_p=0.95)
-EVERY_PATTERN = pytest.mark.parametrize("pattern", PATTERNS)
+WITHOUT_DRAFTS = [name for name, pattern in PATTERNS.items() if not pattern.n_drafts]
+EVERY_PATTERN = pytest.mark.parametrize("pattern", WITHOUT_DRAFTS)
 MIXED = pytest.mark.parametrize("pattern", ["mixed-7", "mixed-8", "mixed-64"])
+STATEFUL = pytest.mark.parametrize("pattern", ["recycled", "swapped", "staggered"])
 
 
 def batch_of(pattern: str, row: str = "nan-one@4096") -> Batch:
@@ -110,6 +115,100 @@ def test_same_mates_ask_the_same(pattern: str) -> None:
 def test_mixed_params_fit_seven_mates() -> None:
     """The smallest mixed pattern already holds all of the mix."""
     assert set(mates_of(batch_of("mixed-7"))) == set(MIXED_PARAMS)
+
+
+def stages_on(request: Request) -> set[str]:
+    """Of the request's parameters, its grammar and its extra arguments."""
+    more = {"grammar": request.grammar is not None, "processor": bool(request.params.extra_args)}
+    return {*request.params.stages, *(name for name, on in more.items() if on)}
+
+
+@EVERY_PATTERN
+def test_audited_row_has_the_stages_of_its_cell(pattern: str) -> None:
+    """Whoever its mates are; the same request as alone."""
+    cell = Cell("zipf@129", OWN, pattern, ("grammar", "logit_bias", "processor"))
+    batch = build_batch(cell)
+    assert stages_on(batch.requests[batch.index]) == set(cell.stages)
+    alone = build_batch(Cell("zipf@129", OWN, "alone", cell.stages)).requests[0]
+    assert batch.requests[batch.index].token_ids == alone.token_ids
+    assert batch.params[batch.index] == alone.params
+
+
+def test_mates_have_stages_where_the_cell_has_some_or_a_past() -> None:
+    """One has none and one has all; the same mates have the same ones, from their own rows."""
+    mixed = build_batch(Cell("zipf@129", OWN, "mixed-7", ("bad_words",)))
+    of_mates = [stages_on(r) for i, r in enumerate(mixed.requests) if i != mixed.index]
+    assert set() in of_mates
+    assert set(STAGES) in of_mates
+    same = build_batch(Cell("zipf@129", OWN, "strided", ("bad_words",)))
+    assert [stages_on(request) for request in same.requests] == [{"bad_words"}] * 3
+    assert len({request.token_ids for request in same.requests}) == 3
+    assert not any(map(stages_on, batch_of("mixed-64").requests))
+    assert any(map(stages_on, batch_of("recycled").requests))
+
+
+def test_a_plain_batch_has_parameters_only() -> None:
+    """No prompt, output, leaver or past."""
+    batch = plain_batch(np.zeros((2, 3), np.float32), [OWN, SamplingParams()], 1)
+    assert batch.params == (OWN, SamplingParams())
+    assert [request.token_ids for request in batch.requests] == [(), ()]
+    assert (batch.index, batch.leavers, batch.past) == (1, (), ())
+
+
+def test_the_model_of_a_batch_ends_with_likely_tokens() -> None:
+    """Of the audited row."""
+    batch = build_batch(Cell("zipf@129", OWN, "mixed-7"))
+    assert batch.model.vocab_size == 129
+    # In zipf, rank 1 is the last id, rank 2 the one before it.
+    assert batch.model.eos_token_ids == (124, 120)
+
+
+@STATEFUL
+def test_a_past_step_has_no_request_twice_and_all_outputs_are_long_enough(pattern: str) -> None:
+    """Every leaver was there, every step emitted one token of each, and rows now are not then."""
+    batch = build_batch(Cell("zipf@129", OWN, pattern))
+    everyone = (*batch.requests, *batch.leavers)
+    assert all(len(set(order)) == len(order) for order in batch.past)
+    gone = range(len(batch.requests), len(everyone))
+    assert {i for order in batch.past for i in order} >= set(gone)
+    assert all(len(request.output_token_ids) >= len(batch.past) for request in everyone)
+    assert batch.past[-1] != tuple(range(len(batch.requests)))
+
+
+def test_recycled_row_takes_the_place_of_a_leaver_with_every_stage() -> None:
+    """The audited request was not there; the leaver had its row, and other stages' tokens."""
+    batch = build_batch(Cell("zipf@129", OWN, "recycled", STAGES))
+    leaver = len(batch.requests)
+    for order in batch.past:
+        assert batch.index not in order
+        assert order[batch.index] == leaver
+    assert stages_on(batch.leavers[0]) == set(STAGES)
+    own, left = batch.params[batch.index], batch.leavers[0].params
+    assert own.logit_bias.keys() != left.logit_bias.keys()
+    assert own.allowed_token_ids != left.allowed_token_ids
+
+
+def test_swapped_rows_change_places() -> None:
+    """The same requests; last, the audited one changed places with another alone."""
+    batch = build_batch(Cell("zipf@129", OWN, "swapped"))
+    now = tuple(range(len(batch.requests)))
+    assert all(sorted(order) == list(now) for order in batch.past)
+    moved = [i for i in now if batch.past[-1][i] != i]
+    assert batch.index in moved
+    assert len(moved) == 2
+
+
+def test_staggered_ends_move_the_last_row_into_the_gap() -> None:
+    """As V1's InputBatch.condense does: one leaver goes after each step, the last row follows."""
+    batch = build_batch(Cell("zipf@129", OWN, "staggered"))
+    steps = [*batch.past, tuple(range(len(batch.requests)))]
+    for before, after in pairwise(steps):
+        gone = set(before) - set(after)
+        assert len(gone) == 1
+        *rest, last = before
+        condensed = [last if i in gone else i for i in rest]
+        assert tuple(condensed) == after
+    assert steps[0].index(batch.index) != batch.index
 
 
 def test_unknown_pattern() -> None:

@@ -37,6 +37,27 @@ def test_combo_is_what_the_id_leaves_on(params: SamplingParams) -> None:
     assert params.combo == tuple(f for f in FILTERS if getattr(params, f) not in neutral[f])
 
 
+@pytest.mark.parametrize(
+    ("params", "stages"),
+    [
+        (SamplingParams(top_k=3), ()),
+        (SamplingParams(logit_bias={}, bad_words=(), extra_args={"dry_multiplier": 1}), ()),
+        (SamplingParams(allowed_token_ids=(1,)), ("allowed_token_ids",)),
+        (SamplingParams(logit_bias={1: 2.0}), ("logit_bias",)),
+        (SamplingParams(min_tokens=1), ("min_tokens",)),
+        (SamplingParams(repetition_penalty=0.9), ("repetition_penalty",)),
+        (SamplingParams(frequency_penalty=-0.1), ("frequency_penalty",)),
+        (SamplingParams(presence_penalty=0.1), ("presence_penalty",)),
+        (SamplingParams(bad_words=((1,),)), ("bad_words",)),
+        (SamplingParams(thinking_token_budget=0), ("thinking_budget",)),
+        (SamplingParams(min_tokens=1, logit_bias={0: 0.0}), ("logit_bias", "min_tokens")),
+    ],
+)
+def test_stages_of_parameters(params: SamplingParams, stages: tuple[str, ...]) -> None:
+    """Every value but the neutral one switches its stage on, in the order of STAGES."""
+    assert params.stages == stages
+
+
 def test_ids_read_well() -> None:
     """Fields in the order of FILTERS, defaults left out, one spelling for equal values."""
     assert SamplingParams().id == "neutral"
@@ -82,6 +103,7 @@ def test_no_id(text: str, message: str) -> None:
 def test_make_combo() -> None:
     """Names in any order give the canonical combination; an unknown one is named."""
     assert make_combo(["min_p", "top_k"]) == ("top_k", "min_p")
+    assert make_combo(["bad_words", "top_k", "grammar"]) == ("top_k", "grammar", "bad_words")
     assert (combo_name(("top_k", "min_p")), combo_name(())) == ("top_k+min_p", "none")
-    with pytest.raises(ValueError, match="unknown filter 'top_q'; known: temperature,"):
+    with pytest.raises(ValueError, match="unknown filter or stage 'top_q'; known: temperature,"):
         make_combo(["top_q"])
