@@ -44,16 +44,16 @@ def check_logits(logits: torch.Tensor) -> torch.Tensor:
     return logits if logits.stride(1) == 1 else logits.contiguous()
 
 
-def check_kernel_device(logits: torch.Tensor) -> None:
+def check_kernel_device(tensor: torch.Tensor, name: str = "logits") -> None:
     """A compiled kernel needs a GPU tensor.
 
     Raises:
         ValueError: the tensor is on the CPU and kernels are compiled here.
     """
-    if not INTERPRETED and logits.device.type == "cpu":
+    if not INTERPRETED and tensor.device.type == "cpu":
         raise ValueError(
-            "logits are on the CPU but kernels are compiled for a GPU in this process; move them "
-            'with logits.to("cuda"), set TRITON_INTERPRET=1, or call the torch twin'
+            f"{name} are on the CPU but kernels are compiled for a GPU in this process; move them "
+            f'with {name}.to("cuda"), set TRITON_INTERPRET=1, or call the torch twin'
         )
 
 
@@ -63,8 +63,11 @@ def check_vector(
     length: int,
     dtypes: tuple[torch.dtype, ...],
     device: torch.device,
+    owner: str = "row",
 ) -> torch.Tensor:
     """``vector`` as a contiguous [length] tensor of one of the dtypes on ``device``.
+
+    ``owner`` is what has one value each, for the message.
 
     Raises:
         TypeError: another dtype, or no tensor at all.
@@ -79,7 +82,7 @@ def check_vector(
         )
     if tuple(vector.shape) != (length,):
         raise ValueError(
-            f"{name} has shape {tuple(vector.shape)}; [{length}], one value for each row, is "
+            f"{name} has shape {tuple(vector.shape)}; [{length}], one value for each {owner}, is "
             f"expected; repeat a single value with {name}.expand({length})"
         )
     if vector.device != device:
@@ -88,6 +91,17 @@ def check_vector(
             f"move it with {name}.to(logits.device)"
         )
     return vector.contiguous()
+
+
+def check_choice(name: str, choice: str, allowed: tuple[str, ...]) -> None:
+    """A choice by name is one of those allowed.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if choice not in allowed:
+        *others, last = map(repr, allowed)
+        raise ValueError(f"{name} is {choice!r}; {', '.join(others)} and {last} are allowed")
 
 
 def next_power_of_2(n: int) -> int:

@@ -61,6 +61,49 @@ def _last_of(token_ids: tl.tensor, ties: tl.tensor, n_wanted: tl.tensor) -> tl.t
 
 
 @jit
+def decide_compact(
+    kept_logits_ptr: tl.tensor,
+    kept_ids_ptr: tl.tensor,
+    n_finite: tl.tensor,
+    z_max: tl.tensor,
+    k: tl.tensor,
+    p: tl.tensor,
+    cut_key: tl.tensor,
+    tie_id: tl.tensor,
+    KEEP_ALL: tl.constexpr,
+    CAPACITY: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
+    """The prefix (cut_key, tie_id) of one compact row narrowed by top_k, then by top_p."""
+    lanes = tl.arange(0, CAPACITY)
+    filled = lanes < n_finite
+    z = tl.load(kept_logits_ptr + lanes, filled, other=-float("inf"))
+    token_ids = tl.load(kept_ids_ptr + lanes, filled, other=ALL_TIES)
+    key = ordered_key(z)
+    if (k > 0) & (k < n_finite):
+        n_wanted = k.to(tl.int32)
+        kth_key = _largest_reaching(key, tl.full([CAPACITY], 1, tl.int32), n_wanted)
+        if kth_key >= cut_key:
+            cut_key = kth_key
+            if not KEEP_ALL:
+                n_above = tl.sum((key > kth_key).to(tl.int32), 0)
+                tie_id = _last_of(token_ids, key == kth_key, n_wanted - n_above)
+    if p < 1.0:
+        survives = is_kept(key, token_ids, cut_key, tie_id)
+        mass = tl.where(survives, weight(z, z_max), 0)
+        wanted = target_mass(p, tl.sum(mass, 0))
+        cut_key = _largest_reaching(key, mass, wanted)
+        if KEEP_ALL:
+            tie_id = tl.full([], ALL_TIES, tl.int32)
+        else:
+            above = tl.sum(tl.where(key > cut_key, mass, 0), 0)
+            each = weight(logit_of_key(cut_key), z_max)
+            n_wanted = ((wanted - above + each - 1) // each).to(tl.int32)
+            # Surviving ties are the lowest ids of their key: its n-th is the n-th of all.
+            tie_id = _last_of(token_ids, key == cut_key, n_wanted)
+    return cut_key, tie_id
+
+
+@jit
 def _decide_compact_kernel(
     kept_logits_ptr: tl.tensor,
     kept_ids_ptr: tl.tensor,
@@ -74,36 +117,17 @@ def _decide_compact_kernel(
     state = state_ptr + row * ROW_FIELDS
     n_finite = tl.load(state + N_FINITE)
     if (tl.load(state + PATH) == COMPACT) & (n_finite > 0):
-        k = tl.load(top_k_ptr + row)
-        p = tl.load(top_p_ptr + row)
-        cut_key = tl.load(state + CUT_KEY).to(tl.uint32)
-        tie_id = tl.load(state + TIE_ID).to(tl.int32)
-        lanes = tl.arange(0, CAPACITY)
-        filled = lanes < n_finite
-        z = tl.load(kept_logits_ptr + row * CAPACITY + lanes, filled, other=-float("inf"))
-        token_ids = tl.load(kept_ids_ptr + row * CAPACITY + lanes, filled, other=ALL_TIES)
-        key = ordered_key(z)
-        if (k > 0) & (k < n_finite):
-            n_wanted = k.to(tl.int32)
-            kth_key = _largest_reaching(key, tl.full([CAPACITY], 1, tl.int32), n_wanted)
-            if kth_key >= cut_key:
-                cut_key = kth_key
-                if not KEEP_ALL:
-                    n_above = tl.sum((key > kth_key).to(tl.int32), 0)
-                    tie_id = _last_of(token_ids, key == kth_key, n_wanted - n_above)
-        if p < 1.0:
-            z_max = logit_of_key(tl.load(state + Z_MAX_KEY).to(tl.uint32))
-            survives = is_kept(key, token_ids, cut_key, tie_id)
-            mass = tl.where(survives, weight(z, z_max), 0)
-            wanted = target_mass(p, tl.sum(mass, 0))
-            cut_key = _largest_reaching(key, mass, wanted)
-            if KEEP_ALL:
-                tie_id = tl.full([], ALL_TIES, tl.int32)
-            else:
-                above = tl.sum(tl.where(key > cut_key, mass, 0), 0)
-                each = weight(logit_of_key(cut_key), z_max)
-                n_wanted = ((wanted - above + each - 1) // each).to(tl.int32)
-                # Surviving ties are the lowest ids of their key: its n-th is the n-th of all.
-                tie_id = _last_of(token_ids, key == cut_key, n_wanted)
+        cut_key, tie_id = decide_compact(
+            kept_logits_ptr + row * CAPACITY,
+            kept_ids_ptr + row * CAPACITY,
+            n_finite,
+            logit_of_key(tl.load(state + Z_MAX_KEY).to(tl.uint32)),
+            tl.load(top_k_ptr + row),
+            tl.load(top_p_ptr + row),
+            tl.load(state + CUT_KEY).to(tl.uint32),
+            tl.load(state + TIE_ID).to(tl.int32),
+            KEEP_ALL,
+            CAPACITY,
+        )
         tl.store(state + CUT_KEY, cut_key.to(tl.int64))
         tl.store(state + TIE_ID, tie_id.to(tl.int64))

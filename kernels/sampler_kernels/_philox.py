@@ -10,26 +10,25 @@ import torch
 
 from sampler_kernels._triton import jit, tl
 
-DRAW_DOMAIN = 0
-"""Counter word of the draw; other streams of one seed take other numbers."""
+DRAW_DOMAIN, ACCEPTANCE_DOMAIN, RESIDUAL_DOMAIN, DRAFT_DOMAIN = range(4)
+"""Last counter word, so that what one seed does at one position shares no noise: the draw (and
+every plain draw of a verification), the uniform that accepts a draft, the draw that replaces a
+rejected one, and the draft's own draw."""
 
 N_ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _MASK = 0xFFFFFFFF
 
-_DRAW_DOMAIN = tl.constexpr(DRAW_DOMAIN)
-
 
 @jit
 def token_bits(
-    seed: tl.tensor, position: tl.tensor, token_ids: tl.tensor
+    seed: tl.tensor, position: tl.tensor, token_ids: tl.tensor, domain: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor]:
-    """High and low uint32 word of each token's 64 bits."""
+    """High and low uint32 word of each token's 64 bits; ``domain`` is uint32."""
     pair = (token_ids >> 1).to(tl.uint32)
     position_lo = (position & 0xFFFFFFFF).to(tl.uint32)
     position_hi = ((position >> 32) & 0xFFFFFFFF).to(tl.uint32)
-    domain = tl.full([], _DRAW_DOMAIN, tl.uint32)
     w0, w1, w2, w3 = tl.philox(seed, pair, position_lo, position_hi, domain)
     first = (token_ids & 1) == 0
     return tl.where(first, w0, w2), tl.where(first, w1, w3)
@@ -51,19 +50,22 @@ def philox_torch(
 
 
 def pair_bits_torch(
-    seeds: torch.Tensor, positions: torch.Tensor, pairs: torch.Tensor
+    seeds: torch.Tensor,
+    positions: torch.Tensor,
+    pairs: torch.Tensor,
+    domain: torch.Tensor | int = DRAW_DOMAIN,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """High and low words of the tokens 2*pair and 2*pair + 1, each [n, n_pairs, 2] int64.
 
-    ``seeds`` and ``positions`` are [n], ``pairs`` [n_pairs]: a token's twin of ``token_bits``
-    computed once for both tokens that share a counter.
+    ``seeds`` and ``positions`` are [n], ``pairs`` [n_pairs], ``domain`` one number or one a draw,
+    [n, 1]: a token's twin of ``token_bits`` computed once for both tokens that share a counter.
     """
     seed, position = seeds[:, None], positions[:, None]
     counter = (
         pairs[None, :],
         position & _MASK,
         position >> 32 & _MASK,
-        torch.full_like(position, DRAW_DOMAIN),
+        domain + torch.zeros_like(position),
     )
     w0, w1, w2, w3 = philox_torch((seed & _MASK, seed >> 32 & _MASK), counter)
     return torch.stack((w0, w2), dim=2), torch.stack((w1, w3), dim=2)

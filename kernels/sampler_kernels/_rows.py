@@ -83,9 +83,17 @@ class Rows:
 
 
 def scan_rows(
-    logits: torch.Tensor, log_min_p: torch.Tensor, *, block_size: int, radix_only: bool = False
+    logits: torch.Tensor,
+    log_min_p: torch.Tensor,
+    *,
+    block_size: int,
+    radix_only: bool = False,
+    fp32_min_p: bool = False,
 ) -> Rows:
-    """Sweep each row once; with ``radix_only`` no row takes the compact path."""
+    """Sweep each row once; with ``radix_only`` no row takes the compact path.
+
+    ``log_min_p`` is fp64 ``[batch]``; with ``fp32_min_p`` it and the threshold are rounded to fp32.
+    """
     batch, vocab_size = logits.shape
     capacity = min(CAPACITY_LIMIT, next_power_of_2(vocab_size))
     rows = Rows(
@@ -105,6 +113,7 @@ def scan_rows(
         rows.state,
         CAPACITY=capacity,
         RADIX_ONLY=radix_only,
+        FP32_MIN_P=fp32_min_p,
         BLOCK_SIZE=block_size,
     )
     return rows
@@ -119,11 +128,15 @@ def is_kept(
 
 
 @jit
-def _min_p_key(z_max: tl.tensor, log_min_p: tl.tensor) -> tl.tensor:
-    """Key of the least fp32 that is >= z_max + log_min_p in fp64, within the row's finite keys."""
-    threshold = z_max.to(tl.float64) + log_min_p
-    rounded = threshold.to(tl.float32) + 0.0
-    key = ordered_key(rounded) + (rounded.to(tl.float64) < threshold).to(tl.uint32)
+def _min_p_key(z_max: tl.tensor, log_min_p: tl.tensor, FP32: tl.constexpr) -> tl.tensor:
+    """Key of the least fp32 that is >= z_max + log_min_p, within the row's finite keys."""
+    if FP32:
+        threshold = z_max + log_min_p.to(tl.float32)
+        key = ordered_key(threshold + 0.0)
+    else:
+        threshold = z_max.to(tl.float64) + log_min_p
+        rounded = threshold.to(tl.float32) + 0.0
+        key = ordered_key(rounded) + (rounded.to(tl.float64) < threshold).to(tl.uint32)
     key = tl.minimum(tl.where(threshold == threshold, key, LOWEST_FINITE), ordered_key(z_max))
     return tl.maximum(key, LOWEST_FINITE)
 
@@ -139,6 +152,7 @@ def _scan_kernel(
     state_ptr: tl.tensor,
     CAPACITY: tl.constexpr,
     RADIX_ONLY: tl.constexpr,
+    FP32_MIN_P: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
 ) -> None:
     row = tl.program_id(0).to(tl.int64)
@@ -179,5 +193,6 @@ def _scan_kernel(
     tl.store(state + FLAGS, flags)
     tl.store(state + N_FINITE, n_finite)
     tl.store(state + Z_MAX_KEY, ordered_key(z_max).to(tl.int64))
-    tl.store(state + CUT_KEY, _min_p_key(z_max, tl.load(log_min_p_ptr + row)).to(tl.int64))
+    cut_key = _min_p_key(z_max, tl.load(log_min_p_ptr + row), FP32_MIN_P)
+    tl.store(state + CUT_KEY, cut_key.to(tl.int64))
     tl.store(state + TIE_ID, tl.full([], ALL_TIES, tl.int64))

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 
 from sampler_kernels._arguments import MIN_BLOCK_SIZE
+from sampler_kernels._recount import PAIR_BLOCK_SIZE
 from sampler_kernels._rows import CAPACITY_LIMIT, DEVICE_BLOCK_SIZE
 from sampler_kernels._triton import INTERPRETED
 
@@ -30,8 +31,12 @@ TARGETS = (*NVIDIA_TARGETS, *AMD_TARGETS)
 
 VARIANTS = ("fp32", "bf16", "fp16", "one_token")
 """Dtype of the logits. Triton compiles anew for multiples of 16 and for 1: fp32 and bf16 have a
-vocabulary and stride as of a model, multiples of 16; fp16 has others, and top_k in int32;
-``one_token`` is fp32 with what is 1 as constants, and takes the other branch of every switch."""
+vocabulary and stride as of a model, multiples of 16; fp16 has others, and top_k and emitted
+tokens in int32; ``one_token`` is fp32 with what is 1 as constants, and takes the other branch of
+every switch."""
+
+VARIANT_NOISES = {"fp32": 0, "bf16": 1, "fp16": 3, "one_token": 2}
+"""Index in NOISES: those in fp64 have the full tile, where they could spill."""
 
 PARAMETER_TYPES = {
     "logits_ptr": "*{logits}",
@@ -49,10 +54,61 @@ PARAMETER_TYPES = {
     "kept_ids_ptr": "*i32",
     "bins_ptr": "*i64",
     "n_kept_ptr": "*i64",
+    "mask_ptr": "*i8",
+    "n_wanted": "i32",
+    "ranks_ptr": "*i64",
+    "z_max_ptr": "*fp32",
+    "log_mass_ptr": "*fp64",
+    "draft_logits_ptr": "*{logits}",
+    "draft_stride": "i32",
+    "draft_z_max_ptr": "*fp32",
+    "draft_log_mass_ptr": "*fp64",
+    "row_starts_ptr": "*i64",
+    "draft_ids_ptr": "*i32",
+    "log_p_ptr": "*fp64",
+    "log_ratio_ptr": "*fp64",
+    "n_valid_ptr": "*i32",
+    "residual_mass_ptr": "*fp64",
+    "n_accepted_ptr": "*i64",
     "rows_ptr": "*i64",
     "seeds_ptr": "*i64",
     "positions_ptr": "*i64",
     "token_ids_ptr": "*i64",
+    "fp32_logits_ptr": "*fp32",
+    "slots_ptr": "*i64",
+    "n_slots": "i32",
+    "history_ptr": "*i32",
+    "max_len": "i32",
+    "prompt_len_ptr": "*i32",
+    "total_len_ptr": "*i32",
+    "drafts_ptr": "*i32",
+    "max_drafts": "i32",
+    "n_drafts_ptr": "*i32",
+    "bitmask_ptr": "*i32",
+    "n_words": "i32",
+    "listed_ids_ptr": "*i32",
+    "cap": "i32",
+    "counts_ptr": "*i32",
+    "biases_ptr": "*fp32",
+    "min_tokens_ptr": "*i32",
+    "restore_ptr": "*i1",
+    "repetition_ptr": "*fp32",
+    "frequency_ptr": "*fp32",
+    "presence_ptr": "*fp32",
+    "output_counts_ptr": "*i32",
+    "emitted_ptr": "*{emitted}",
+    "n_columns": "i32",
+    "n_tokens": "i32",
+    "window": "i32",
+    "words_ptr": "*i32",
+    "offsets_ptr": "*i32",
+    "max_words": "i32",
+    "n_words_ptr": "*i32",
+    "budgets_ptr": "*i32",
+    "start_ptr": "*i32",
+    "start_len": "i32",
+    "end_ptr": "*i32",
+    "end_len": "i32",
 }
 
 # AMD's assembly is not searched: it divides and converts to integers by exact sequences of fma.
@@ -143,15 +199,27 @@ def _signature(
     constants: dict[str, int | bool] = {
         "KEEP_ALL": variant == "one_token",
         "RADIX_ONLY": variant == "one_token",
+        "FP32_MIN_P": variant == "one_token",
+        "WANT_MASK": variant != "one_token",
+        "HAS_DRAFT_LOGITS": variant != "one_token",
+        "BLOCK_METHOD": variant in ("fp32", "one_token"),
+        "NOISE": VARIANT_NOISES[variant],
+        "DOMAIN": VARIANTS.index(variant),
+        "PROMPT_IN_REPETITION": variant != "one_token",
+        "PROMPT_IN_COUNTS": variant == "one_token",
+        "RECIPROCAL": variant == "one_token",
+        "BY_SIGN": variant != "one_token",
+        "PAIR_BLOCK_SIZE": PAIR_BLOCK_SIZE,
         "CAPACITY": CAPACITY_LIMIT,
         "BLOCK_SIZE": DEVICE_BLOCK_SIZE,
     }
     if variant == "one_token":
-        constants |= {"vocab_size": 1, "row_stride": 1, "n_rows": 1}
-        constants |= {"CAPACITY": 1, "BLOCK_SIZE": MIN_BLOCK_SIZE}
+        constants |= {name: 1 for name, kind in PARAMETER_TYPES.items() if kind == "i32"}
+        constants |= {"CAPACITY": 1, "PAIR_BLOCK_SIZE": 1, "BLOCK_SIZE": MIN_BLOCK_SIZE}
     types = {
         "logits": "fp32" if variant == "one_token" else variant,
         "top_k": "i32" if variant == "fp16" else "i64",
+        "emitted": "i32" if variant == "fp16" else "i64",
     }
     names = list(inspect.signature(getattr(kernel, "fn", kernel)).parameters)
     signature = {

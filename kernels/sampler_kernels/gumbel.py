@@ -12,17 +12,12 @@ from sampler_kernels._arguments import (
     check_vector,
     choose_block_size,
 )
-from sampler_kernels._keys import canonical_logits_torch, load_logits, logit_of_key
-from sampler_kernels._philox import pair_bits_torch, token_bits
-from sampler_kernels._race import (
-    exponential,
-    exponential_torch,
-    inverse_weight_torch,
-    score,
-    uniform,
-    uniform_torch,
-)
+from sampler_kernels._keys import LOWEST_FINITE, canonical_logits_torch, logit_of_key
+from sampler_kernels._noise import Noise, noise_number, row_scores_torch
+from sampler_kernels._philox import DRAW_DOMAIN
+from sampler_kernels._row_race import race_row
 from sampler_kernels._rows import (
+    ALL_TIES,
     COMPACT,
     DEFAULT_BLOCK_SIZE,
     DEVICE_BLOCK_SIZE,
@@ -36,8 +31,8 @@ from sampler_kernels._triton import INTERPRETED, jit, launch, tl
 
 DRAW_BLOCK_SIZE = 4096 if INTERPRETED else DEVICE_BLOCK_SIZE
 
-CHUNK_ELEMENTS = 1 << 14
-"""Noise pairs that the twin computes at once: the working set stays in a core's cache."""
+CHUNK_ELEMENTS = 1 << 15
+"""Scores that the twin computes at once: the working set stays in a core's cache."""
 
 NO_TOKEN = -1
 
@@ -48,19 +43,33 @@ def gumbel_draw(
     positions: torch.Tensor,
     rows: torch.Tensor | None = None,
     *,
+    noise: Noise = "philox",
+    domain: int = DRAW_DOMAIN,
     block_size: int | None = None,
 ) -> torch.Tensor:
     """One token id for each (seed, position), ``[n]`` int64; -1 where the row is all masked.
 
-    Logits are [n_rows, vocab_size] fp32, bf16 or fp16 with any row stride; NaN is masked, +inf is
-    FLT_MAX. ``seeds`` and ``positions`` are [n] int64, all 64 bits of which count. Draw i is of
-    row ``rows[i]`` ([n] int64), or of row i; a row number out of range draws -1.
+    A row with one unmasked token, such as a greedy one, draws it whatever the noise.
+
+    Args:
+        logits: ``[n_rows, vocab_size]`` fp32, bf16 or fp16 with any row stride, after temperature
+            and filters. NaN is masked, +inf is FLT_MAX.
+        seeds: ``[n]`` int64; all 64 bits count.
+        positions: ``[n]`` int64; all 64 bits count, of ``murmur`` the lower 32.
+        rows: ``[n]`` int64: draw i is of row ``rows[i]``, or of row i where there is none. A row
+            number out of range draws -1.
+        noise: ``philox`` has 64 bits a token; ``philox-fp64`` uses the same in float64. ``murmur``
+            and ``murmur-fp64`` are vLLM's, with its tie rule (see ``_murmur``).
+        domain: One of the ``*_DOMAIN`` constants: which of a seed's independent streams. vLLM has
+            two, one of them for drafts.
+        block_size: Tile of the sweeps. The result is the same.
 
     Raises:
-        TypeError, ValueError: shapes, dtypes or devices do not fit together.
+        TypeError, ValueError: shapes, dtypes or devices do not fit together, or a name is unknown.
         InterpreterUnsupported: there is no GPU, and Triton's interpreter cannot run.
     """
-    logits, seeds, positions, rows = _check(logits, seeds, positions, rows)
+    number = noise_number(noise, domain)
+    logits, seeds, positions, rows = check_draws(logits, seeds, positions, rows)
     check_kernel_device(logits)
     n_rows, vocab_size = logits.shape
     scanned = scan_rows(
@@ -83,6 +92,8 @@ def gumbel_draw(
         seeds,
         positions,
         token_ids,
+        NOISE=number,
+        DOMAIN=domain,
         CAPACITY=scanned.capacity,
         BLOCK_SIZE=choose_block_size(block_size, DRAW_BLOCK_SIZE, vocab_size),
     )
@@ -94,26 +105,37 @@ def gumbel_draw_torch(
     seeds: torch.Tensor,
     positions: torch.Tensor,
     rows: torch.Tensor | None = None,
+    *,
+    noise: Noise = "philox",
+    domain: int = DRAW_DOMAIN,
 ) -> torch.Tensor:
     """The twin of ``gumbel_draw`` in plain torch, and the fast way to draw in bulk on a CPU.
 
     It looks at ``rows`` on the host, so on a GPU it waits for the device.
     """
-    logits, seeds, positions, rows = _check(logits, seeds, positions, rows)
+    noise_number(noise, domain)
+    logits, seeds, positions, rows = check_draws(logits, seeds, positions, rows)
     token_ids = torch.full_like(seeds, NO_TOKEN)
     for row in range(logits.shape[0]):
         chosen = (rows == row).nonzero().squeeze(1)
         if len(chosen):
-            token_ids[chosen] = _draw_row_torch(logits[row], seeds[chosen], positions[chosen])
+            token_ids[chosen] = _draw_row_torch(
+                logits[row], seeds[chosen], positions[chosen], noise, domain
+            )
     return token_ids
 
 
-def _check(
+def check_draws(
     logits: torch.Tensor,
     seeds: torch.Tensor,
     positions: torch.Tensor,
     rows: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The arguments of a draw, with the rows in order in place of None.
+
+    Raises:
+        TypeError, ValueError: shapes, dtypes or devices do not fit together.
+    """
     logits = check_logits(logits)
     device, int64 = logits.device, (torch.int64,)
     if rows is None:
@@ -129,46 +151,23 @@ def _check(
 
 
 def _draw_row_torch(
-    logits: torch.Tensor, seeds: torch.Tensor, positions: torch.Tensor
+    logits: torch.Tensor,
+    seeds: torch.Tensor,
+    positions: torch.Tensor,
+    noise: Noise,
+    domain: int,
 ) -> torch.Tensor:
     z = canonical_logits_torch(logits)
-    z_max = z.max()
-    kept = (z > -torch.inf).nonzero().squeeze(1)
-    if not len(kept):
-        return torch.full_like(seeds, NO_TOKEN)
-    pairs = torch.unique(kept >> 1)
-    token_ids = (pairs[:, None] * 2 + torch.arange(2, device=pairs.device)).flatten()
-    # The partner of a kept token may be masked or beyond the vocabulary: it never wins.
-    inverse = torch.full((len(logits) + 1,), torch.inf, device=logits.device)
-    inverse[kept] = inverse_weight_torch(z[kept], z_max)
-    inverse = inverse[token_ids]
-    winners = torch.empty_like(seeds)
-    step = max(1, CHUNK_ELEMENTS // len(pairs))
+    winners = torch.full_like(seeds, NO_TOKEN)
+    if not (z > -torch.inf).any():
+        return winners
+    scores = row_scores_torch(z, noise, domain)
+    step = max(1, CHUNK_ELEMENTS // len(scores.token_ids))
     for start in range(0, len(seeds), step):
         chunk = slice(start, start + step)
-        hi, lo = pair_bits_torch(seeds[chunk], positions[chunk], pairs)
-        scores = exponential_torch(uniform_torch(hi, lo)).flatten(1) * inverse
-        winners[chunk] = token_ids[scores.argmin(1)]
+        of_draws = scores.of_draws(seeds[chunk], positions[chunk])
+        winners[chunk] = scores.token_ids[of_draws.argmin(1)]
     return winners
-
-
-@jit
-def _race_tile(
-    z: tl.tensor,
-    token_ids: tl.tensor,
-    z_max: tl.tensor,
-    seed: tl.tensor,
-    position: tl.tensor,
-    best: tl.tensor,
-    winner: tl.tensor,
-) -> tuple[tl.tensor, tl.tensor]:
-    """The earlier of the best so far and this tile's best; ties go to the lowest token id."""
-    hi, lo = token_bits(seed, position, token_ids)
-    scores = score(exponential(uniform(hi, lo)), z, z_max)
-    tile_best = tl.min(scores, 0)
-    tile_winner = tl.min(tl.where(scores == tile_best, token_ids, 0x7FFFFFFF), 0)
-    better = tile_best < best
-    return tl.where(better, tile_best, best), tl.where(better, tile_winner, winner)
 
 
 @jit
@@ -184,32 +183,33 @@ def _draw_kernel(
     seeds_ptr: tl.tensor,
     positions_ptr: tl.tensor,
     token_ids_ptr: tl.tensor,
+    NOISE: tl.constexpr,
+    DOMAIN: tl.constexpr,
     CAPACITY: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
 ) -> None:
     draw = tl.program_id(0).to(tl.int64)
     row = tl.load(rows_ptr + draw)
-    seed = tl.load(seeds_ptr + draw)
-    position = tl.load(positions_ptr + draw)
-    best = tl.full([], float("inf"), tl.float32)
     winner = tl.full([], -1, tl.int32)
-    lanes = tl.arange(0, BLOCK_SIZE)
     if (row >= 0) & (row < n_rows):
         state = state_ptr + row * ROW_FIELDS
+        compact = tl.load(state + PATH) == COMPACT
         n_finite = tl.load(state + N_FINITE).to(tl.int32)
-        z_max = logit_of_key(tl.load(state + Z_MAX_KEY).to(tl.uint32))
-        if tl.load(state + PATH) == COMPACT:
-            for start in range(0, n_finite, BLOCK_SIZE):
-                slots = start + lanes
-                filled = slots < n_finite
-                z = tl.load(
-                    kept_logits_ptr + row * CAPACITY + slots, mask=filled, other=-float("inf")
-                )
-                token_ids = tl.load(kept_ids_ptr + row * CAPACITY + slots, mask=filled, other=0)
-                best, winner = _race_tile(z, token_ids, z_max, seed, position, best, winner)
-        else:
-            for start in range(0, vocab_size, BLOCK_SIZE):
-                token_ids = start + lanes
-                z = load_logits(logits_ptr + row * row_stride, token_ids, vocab_size)
-                best, winner = _race_tile(z, token_ids, z_max, seed, position, best, winner)
+        winner, _ = race_row(
+            logits_ptr + row * row_stride,
+            kept_logits_ptr + row * CAPACITY,
+            kept_ids_ptr + row * CAPACITY,
+            token_ids_ptr,
+            compact,
+            tl.where(compact, n_finite, vocab_size),
+            logit_of_key(tl.load(state + Z_MAX_KEY).to(tl.uint32)),
+            tl.full([], LOWEST_FINITE, tl.uint32),
+            tl.full([], ALL_TIES, tl.int32),
+            tl.load(seeds_ptr + draw),
+            tl.load(positions_ptr + draw),
+            False,
+            NOISE,
+            DOMAIN,
+            BLOCK_SIZE,
+        )
     tl.store(token_ids_ptr + draw, winner.to(tl.int64))

@@ -5,11 +5,12 @@ sampling parameters class: values come as one tensor a filter, one value a row.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
 from sampler_kernels._arguments import (
+    check_choice,
     check_kernel_device,
     check_logits,
     check_vector,
@@ -42,6 +43,7 @@ from sampler_kernels._triton import jit, launch, tl
 
 Ties = Literal["by_id", "keep_all"]
 Path = Literal["auto", "radix"]
+MinPArithmetic = Literal["float64", "float32"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,7 @@ def apply_filters(
     top_p: torch.Tensor | None = None,
     min_p: torch.Tensor | None = None,
     ties: Ties = "by_id",
+    min_p_arithmetic: MinPArithmetic = "float64",
     path: Path = "auto",
     block_size: int | None = None,
 ) -> FilterResult:
@@ -88,6 +91,8 @@ def apply_filters(
             and 1 keeps the ties of the maximum. So does more than 1; less than 0 and NaN are off.
         ties: ``by_id`` cuts a group of equal logits at the edge by lowest id; ``keep_all`` keeps
             the whole group (its mass then counts for top_p).
+        min_p_arithmetic: ``float32`` rounds ln(min_p) to fp32, and z_max + ln(min_p) again, as
+            vllm 0.32.0 does (v1/worker/gpu/sample/min_p.py): it may move the edge by one logit.
         path: ``radix`` decides every row by radix selection, ``auto`` only those with more
             unmasked tokens than one tile holds. The result is the same.
         block_size: Tile of the sweeps. The result is the same.
@@ -96,13 +101,20 @@ def apply_filters(
         TypeError, ValueError: shapes, dtypes or devices do not fit together.
         InterpreterUnsupported: there is no GPU, and Triton's interpreter cannot run.
     """
-    logits, top_k, top_p, log_min_p = _check(logits, top_k, top_p, min_p, ties)
+    check_choice("path", path, get_args(Path))
+    logits, top_k, top_p, log_min_p = check_filters(
+        logits, top_k, top_p, min_p, ties, min_p_arithmetic
+    )
     check_kernel_device(logits)
-    if path not in ("auto", "radix"):
-        raise ValueError(f"path is {path!r}; 'auto' and 'radix' are allowed")
     keep_all = ties == "keep_all"
     block_size = choose_block_size(block_size, DEFAULT_BLOCK_SIZE, logits.shape[1])
-    rows = scan_rows(logits, log_min_p, block_size=block_size, radix_only=path == "radix")
+    rows = scan_rows(
+        logits,
+        log_min_p,
+        block_size=block_size,
+        radix_only=path == "radix",
+        fp32_min_p=min_p_arithmetic == "float32",
+    )
     decide_compact_rows(rows, top_k, top_p, keep_all=keep_all)
     radix_top_k(logits, rows, top_k, keep_all=keep_all, block_size=block_size)
     radix_top_p(logits, rows, top_p, keep_all=keep_all, block_size=block_size)
@@ -116,9 +128,12 @@ def apply_filters_torch(
     top_p: torch.Tensor | None = None,
     min_p: torch.Tensor | None = None,
     ties: Ties = "by_id",
+    min_p_arithmetic: MinPArithmetic = "float64",
 ) -> FilterResult:
     """The twin of ``apply_filters`` in plain torch: a stable sort and a running integer mass."""
-    logits, top_k, top_p, log_min_p = _check(logits, top_k, top_p, min_p, ties)
+    logits, top_k, top_p, log_min_p = check_filters(
+        logits, top_k, top_p, min_p, ties, min_p_arithmetic
+    )
     z = canonical_logits_torch(logits)
     keys, token_ids = ordered_key_torch(z).sort(dim=1, descending=True, stable=True)
     z = z.gather(1, token_ids)
@@ -130,7 +145,7 @@ def apply_filters_torch(
         last = prefix.sum(1, keepdim=True).sub(1).clamp(min=0)
         return prefix | (keys == keys.gather(1, last))
 
-    kept = keys >= _min_p_key_torch(z[:, :1], log_min_p[:, None])
+    kept = keys >= _min_p_key_torch(z[:, :1], log_min_p[:, None], min_p_arithmetic)
     k = top_k.long()[:, None]
     kept &= widened(rank < k) | (k <= 0)
     weights = torch.where(kept, weight_torch(z, z[:, :1]), 0)
@@ -146,16 +161,21 @@ def apply_filters_torch(
     )
 
 
-def _check(
+def check_filters(
     logits: torch.Tensor,
     top_k: torch.Tensor | None,
     top_p: torch.Tensor | None,
     min_p: torch.Tensor | None,
     ties: Ties,
+    min_p_arithmetic: MinPArithmetic,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Logits, top_k, top_p and fp64 ln(min_p), with a filter that is off in place of None."""
-    if ties not in ("by_id", "keep_all"):
-        raise ValueError(f"ties is {ties!r}; 'by_id' and 'keep_all' are allowed")
+    """Logits, top_k, top_p and fp64 ln(min_p), with a filter that is off in place of None.
+
+    Raises:
+        TypeError, ValueError: as ``apply_filters``.
+    """
+    check_choice("ties", ties, get_args(Ties))
+    check_choice("min_p_arithmetic", min_p_arithmetic, get_args(MinPArithmetic))
     logits = check_logits(logits)
     batch, device = logits.shape[0], logits.device
     if top_k is None:
@@ -216,10 +236,16 @@ def _mask_kernel(
     tl.store(n_kept_ptr + row, n_kept)
 
 
-def _min_p_key_torch(z_max: torch.Tensor, log_min_p: torch.Tensor) -> torch.Tensor:
-    threshold = z_max.double() + log_min_p
-    rounded = threshold.float() + 0.0
-    key = ordered_key_torch(rounded) + (rounded.double() < threshold)
+def _min_p_key_torch(
+    z_max: torch.Tensor, log_min_p: torch.Tensor, arithmetic: MinPArithmetic
+) -> torch.Tensor:
+    if arithmetic == "float32":
+        threshold = z_max + log_min_p.float()
+        key = ordered_key_torch(threshold + 0.0)
+    else:
+        threshold = z_max.double() + log_min_p
+        rounded = threshold.float() + 0.0
+        key = ordered_key_torch(rounded) + (rounded.double() < threshold)
     key = torch.where(threshold.isnan(), LOWEST_FINITE_KEY, key)
     return torch.minimum(key, ordered_key_torch(z_max)).clamp(min=LOWEST_FINITE_KEY)
 

@@ -1,7 +1,8 @@
-"""The oracle of the filters, rows that are hard for them, and memory that nobody has cleared."""
+"""The oracles of filters and stages, inputs that are hard for them, memory nobody has cleared."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,12 @@ from numpy.typing import NDArray
 # The suite hands CPU tensors to kernels, also on a machine with a GPU; ``TRITON_INTERPRET=0 pytest
 # -m gpu`` runs what is for the GPU. Set here because the kernels are imported after this file.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+
+from sampler_kernels import History
+from sampler_reference.conventions import CONVENTIONS, Conventions
+from sampler_reference.processors import PROCESSORS
+from sampler_scenarios.params import SamplingParams
+from sampler_scenarios.requests import ModelConfig, Request
 
 FLT_MAX = np.finfo(np.float32).max
 
@@ -99,3 +106,112 @@ def uncleared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(torch, "empty", lambda *a, **kw: fill(empty(*a, **kw)))
     monkeypatch.setattr(torch, "empty_like", lambda *a, **kw: fill(empty_like(*a, **kw)))
+
+
+Scene = tuple[NDArray[np.float32], torch.Tensor, History, Callable[..., NDArray[np.float32]]]
+"""Logits, slots and history of a batch, and what the reference makes of it, stage by stage."""
+
+ROW_SLOTS = (0, 0, 0, 0, -1, 2, 3, 3, 1, 5)
+"""Ten rows of five slots, the first four of one request; two slots do not exist."""
+
+
+def _special_logits(n_rows: int, vocab_size: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    logits = rng.normal(0, 3, (n_rows, vocab_size)).astype(np.float32)
+    special = rng.choice([np.nan, np.inf, -np.inf, -0.0, 0.0, 3e38], logits.shape)
+    logits = np.where(rng.random(logits.shape) < 0.2, special, logits).astype(np.float32)
+    logits[3] = -np.inf
+    return logits
+
+
+def _padded(lists: Sequence[Sequence[float]], dtype: torch.dtype, cap: int) -> torch.Tensor:
+    """``[n, cap]``, in which what a predecessor left stands beyond each list."""
+    rows = [[*values, *[1] * (cap - len(values))] for values in lists]
+    return torch.tensor(rows, dtype=dtype).view(len(lists), cap)
+
+
+def _scene(vocab_size: int, seed: int, params: Sequence[SamplingParams], longest: int = 9) -> Scene:
+    """Few different tokens, a few of them outside the vocabulary, and every special logit."""
+    rng = np.random.default_rng(seed)
+    alphabet = [*range(min(vocab_size, 4)), vocab_size - 1, vocab_size, -2]
+
+    def tokens(n: int) -> tuple[int, ...]:
+        return tuple(rng.choice(alphabet, n).tolist())
+
+    lengths = ((3, longest), (0, 4), (longest, 0), (longest // 2, longest), (0, 0))
+    requests = [
+        Request(params=asked, prompt_token_ids=tokens(n), output_token_ids=tokens(m))
+        for asked, (n, m) in zip(params, lengths, strict=True)
+    ]
+    first, second = tokens(3), (*tokens(1), -1)
+    drafts = ((), first[:1], first[:2], first, (), (), second[:1], second, (), first)
+    logits = _special_logits(len(ROW_SLOTS), vocab_size, rng)
+    history = History(
+        token_ids=_padded([r.token_ids for r in requests], torch.int32, 2 * longest + 1),
+        prompt_len=torch.tensor([len(r.prompt_token_ids) for r in requests], dtype=torch.int32),
+        total_len=torch.tensor([len(r.token_ids) for r in requests], dtype=torch.int32),
+        drafts=_padded(drafts, torch.int32, 4),
+        n_drafts=torch.tensor([len(d) for d in drafts], dtype=torch.int32),
+    )
+
+    @np.errstate(all="ignore")
+    def processed(
+        *stages: str,
+        model: ModelConfig | None = None,
+        conventions: Conventions = CONVENTIONS["sampler-audit"],
+        grammars: Sequence[NDArray[np.bool_] | None] = (None,) * 5,
+    ) -> NDArray[np.float32]:
+        answer = logits.copy()
+        model = model or ModelConfig(vocab_size=vocab_size)
+        for row, slot in enumerate(ROW_SLOTS):
+            if 0 <= slot < len(requests):
+                request = replace(requests[slot].extended(drafts[row]), grammar=grammars[slot])
+                for stage in stages:
+                    answer[row] = PROCESSORS[stage](answer[row], request, model, conventions)
+        return answer
+
+    return logits, torch.tensor(ROW_SLOTS), history, processed
+
+
+@pytest.fixture(scope="session")
+def make_scene() -> Callable[..., Scene]:
+    """A mixed batch from a vocabulary size, a seed, and the parameters of its five slots."""
+    return _scene
+
+
+@pytest.fixture(scope="session")
+def make_table() -> Callable[..., torch.Tensor]:
+    """A table from a list a slot."""
+    return _padded
+
+
+def _edited(
+    stage: Callable[[torch.Tensor], None], logits: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """What a stage makes of logits whose rows do not touch; what lies between them must stay."""
+    n, vocab_size = logits.shape
+    memory = torch.full((n, vocab_size + 37), 7.0)
+    memory[:, 5 : 5 + vocab_size] = torch.from_numpy(logits)
+    stage(memory[:, 5 : 5 + vocab_size])
+    assert (memory[:, :5] == 7).all()
+    assert (memory[:, 5 + vocab_size :] == 7).all()
+    return memory[:, 5 : 5 + vocab_size].numpy()
+
+
+def _agree(
+    kernel: Callable[[torch.Tensor], None],
+    twin: Callable[[torch.Tensor], None],
+    logits: NDArray[np.float32],
+    expected: NDArray[np.float32],
+) -> None:
+    edited = _edited(kernel, logits)
+    np.testing.assert_array_equal(edited, expected)
+    np.testing.assert_array_equal(_edited(twin, logits).view(np.int32), edited.view(np.int32))
+    untouched = (expected == logits) | np.isnan(logits) & np.isnan(expected)
+    same_bits = edited.view(np.int32) == logits.view(np.int32)
+    assert (same_bits | ~untouched | (logits == 0)).all()
+
+
+@pytest.fixture(scope="session")
+def assert_edits() -> Callable[..., None]:
+    """A kernel and its twin make of ``logits`` what is expected, and the same bits."""
+    return _agree

@@ -10,16 +10,19 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sampler_kernels import (
+    NOISES,
     PATH_COMPACT,
     PATH_RADIX,
     SCORE_ERROR,
     UNIFORM_ERROR,
+    Noise,
     gumbel_draw,
     gumbel_draw_torch,
 )
 from sampler_kernels._philox import pair_bits_torch
 from sampler_kernels._race import exponential_torch, inverse_weight_torch, uniform_torch
 from sampler_kernels._rows import scan_rows
+from sampler_reference import noise as reference
 
 Draw = Callable[..., torch.Tensor]
 BOTH = pytest.mark.parametrize("draw", [gumbel_draw, gumbel_draw_torch])
@@ -73,13 +76,50 @@ def test_token_by_token(draw: Draw) -> None:
 @pytest.mark.parametrize("kind", ["dense", "bf16", "+inf", "NaN", "half masked", "one far peak"])
 @pytest.mark.parametrize("vocab_size", [1, 5, 4096, 4099])
 def test_kernel_and_twin_draw_the_same_tokens(
-    kind: str, vocab_size: int, hard_rows: Callable[[int], dict[str, NDArray[np.float32]]]
+    kind: str,
+    vocab_size: int,
+    hard_rows: Callable[[int], dict[str, NDArray[np.float32]]],
 ) -> None:
     """One mechanism: the kernel's tokens are the twin's, on compact and on larger rows."""
     logits = torch.tensor(hard_rows(vocab_size)[kind])[None, :]
     seeds, rows = torch.arange(3) - 1, torch.zeros(3, dtype=torch.int64)
     args = (logits, seeds, seeds + (1 << 32), rows)
     assert torch.equal(gumbel_draw(*args), gumbel_draw_torch(*args))
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("vocab_size", [300, 4099])
+def test_kernel_and_twin_draw_the_same_tokens_with_every_noise(
+    noise: Noise, vocab_size: int, hard_rows: Callable[[int], dict[str, NDArray[np.float32]]]
+) -> None:
+    """The same of several kinds of rows at once."""
+    kinds = ("dense", "ties at the edge", "half masked", "all masked", "+inf", "one at 1e30")
+    logits = torch.tensor(np.stack([hard_rows(vocab_size)[kind] for kind in kinds]))
+    seeds = torch.arange(len(logits)) - 5
+    args = (logits, seeds, seeds << 30)
+    assert torch.equal(gumbel_draw(*args, noise=noise), gumbel_draw_torch(*args, noise=noise))
+
+
+@BOTH
+@pytest.mark.parametrize("noise", ["philox", "philox-fp64"])
+@pytest.mark.parametrize("domain", range(4))
+def test_every_domain_token_by_token(draw: Draw, noise: Noise, domain: int) -> None:
+    """In each stream of a seed the draws are the reference's; no two streams draw alike."""
+    row = np.random.default_rng(18).normal(0, 1, 90).astype(np.float32)
+    seeds = np.array(SEEDS * 2)
+    positions = (np.arange(12) << 30) - 7
+    tokens = draw(
+        torch.from_numpy(row)[None],
+        torch.from_numpy(seeds),
+        torch.from_numpy(positions),
+        torch.zeros(12, dtype=torch.int64),
+        noise=noise,
+        domain=domain,
+    ).numpy()
+    z = row.astype(np.float64)
+    for other in range(4):
+        accepted = reference.accepts(tokens, z, seeds, positions, noise, other)
+        assert accepted.all() if other == domain else accepted.sum() < 6
 
 
 @BOTH

@@ -43,12 +43,14 @@ def _philox_kernel(seed_ptr: tl.tensor, counter_ptr: tl.tensor, words_ptr: tl.te
 def _token_bits_kernel(
     seed_ptr: tl.tensor,
     position_ptr: tl.tensor,
+    domain_ptr: tl.tensor,
     hi_ptr: tl.tensor,
     lo_ptr: tl.tensor,
     BLOCK_SIZE: tl.constexpr,
 ) -> None:
     token_ids = tl.arange(0, BLOCK_SIZE)
-    hi, lo = token_bits(tl.load(seed_ptr), tl.load(position_ptr), token_ids)
+    domain = tl.load(domain_ptr).to(tl.uint32)
+    hi, lo = token_bits(tl.load(seed_ptr), tl.load(position_ptr), token_ids, domain)
     tl.store(hi_ptr + token_ids, hi.to(tl.int64))
     tl.store(lo_ptr + token_ids, lo.to(tl.int64))
 
@@ -73,19 +75,20 @@ def test_known_answers(
 
 @pytest.mark.parametrize("seed", [0, -1, 1 << 62, -(1 << 63)])
 @pytest.mark.parametrize("position", [0, (1 << 33) + 5, -3])
-def test_token_gets_its_half_of_its_pair(seed: int, position: int) -> None:
-    """Token 2i has words 0 and 1, token 2i + 1 words 2 and 3 of the counter (i, position, 0)."""
+@pytest.mark.parametrize("domain", range(4))
+def test_token_gets_its_half_of_its_pair(seed: int, position: int, domain: int) -> None:
+    """Token 2i has words 0 and 1, token 2i + 1 words 2 and 3 of (i, position, domain)."""
     hi, lo = torch.empty(64, dtype=torch.int64), torch.empty(64, dtype=torch.int64)
+    key, where = torch.tensor([seed]), torch.tensor([position])
     launch(
-        _token_bits_kernel, (1,), torch.tensor([seed]), torch.tensor([position]), hi, lo,
-        BLOCK_SIZE=64,
+        _token_bits_kernel, (1,), key, where, torch.tensor([domain]), hi, lo, BLOCK_SIZE=64
     )  # fmt: skip
     low, high = (torch.tensor(seed & 0xFFFFFFFF), torch.tensor(seed >> 32 & 0xFFFFFFFF))
     for token in (0, 1, 6, 63):
-        counter = (token >> 1, position & 0xFFFFFFFF, position >> 32 & 0xFFFFFFFF, 0)
+        counter = (token >> 1, position & 0xFFFFFFFF, position >> 32 & 0xFFFFFFFF, domain)
         words = philox_torch((low, high), tuple(map(torch.tensor, counter)))
         pair = words[2:] if token & 1 else words[:2]
         assert (hi[token].item(), lo[token].item()) == (pair[0].item(), pair[1].item())
-    bulk = pair_bits_torch(torch.tensor([seed]), torch.tensor([position]), torch.arange(32))
+    bulk = pair_bits_torch(key, where, torch.arange(32), domain)
     assert torch.equal(bulk[0].flatten(), hi)
     assert torch.equal(bulk[1].flatten(), lo)
