@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from sampler_audit.sampler.pipeline import Path, Sampler
-from sampler_reference.conventions import CONVENTIONS
+from sampler_reference.conventions import CONVENTIONS, Conventions
 from sampler_reference.defects import Defect
 from sampler_reference.noise import uniforms
 from sampler_scenarios.params import Combo, SamplingParams
@@ -22,8 +22,14 @@ class PlantedSampler(Sampler):
     on. Law defects draw from the wrong law itself; the others change one step of the pipeline.
     """  # noqa: D205 - one sentence
 
-    def __init__(self, path: Path, defect: Defect, when: Combo = ()) -> None:
-        super().__init__(path)
+    def __init__(
+        self,
+        path: Path,
+        defect: Defect,
+        when: Combo = (),
+        conventions: Conventions = CONVENTIONS["sampler-audit"],
+    ) -> None:
+        super().__init__(path, conventions)
         self._defect = defect
         self._when = frozenset(when)
         self._chance = np.random.default_rng(20261130)
@@ -40,7 +46,7 @@ class PlantedSampler(Sampler):
             ]
         if self._defect.name == "stride-ignored":
             logits = torch.as_strided(logits, logits.shape, (logits.shape[1], 1))
-        masked = self._filter(logits, asked, "by_id")
+        masked = self._filter(logits, asked)
         if self._defect.name == "batch-size-path" and len(params) >= _BATCH_SIZE_PATH:
             where = torch.tensor(acting, device=logits.device)[:, None]
             masked = torch.where(where, self._filter(logits, asked, "keep_all"), masked)
@@ -70,19 +76,20 @@ class PlantedSampler(Sampler):
 
     def _log_law(self, logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
         assert self._defect.law is not None
-        law = self._defect.law(logits.cpu().numpy(), params, CONVENTIONS["sampler-audit"])
+        law = self._defect.law(logits.cpu().numpy(), params, self._conventions)
         return torch.from_numpy(law).log().float().to(logits.device)
 
-    def _draw_row(
+    def draw_row(
         self,
         row: torch.Tensor,
         params: SamplingParams,
         seeds: torch.Tensor,
         positions: torch.Tensor,
     ) -> torch.Tensor:
+        """See ``Sampler.draw_row``."""
         name = self._defect.name if self._acts_on(params) else "none"
         if name == "outside-vocabulary":
-            drawn = super()._draw_row(row, params, seeds, positions)
+            drawn = super().draw_row(row, params, seeds, positions)
             drawn[::16] = row.numel()
             return drawn
         if name == "first-row-seed":
@@ -93,12 +100,12 @@ class PlantedSampler(Sampler):
             positions = torch.zeros_like(positions)
         elif name == "noise-by-rank":
             values, token_ids = row.sort(descending=True, stable=True)
-            ranks = super()._draw_row(values, params, seeds, positions)
+            ranks = super().draw_row(values, params, seeds, positions)
             return torch.where(ranks < 0, ranks, token_ids[ranks])
         elif name in ("noise-24-bit", "uniform-reaches-one"):
             tokens = _race(row.cpu().numpy(), seeds.cpu().numpy(), positions.cpu().numpy(), name)
             return torch.from_numpy(tokens).to(row.device)
-        return super()._draw_row(row, params, seeds, positions)
+        return super().draw_row(row, params, seeds, positions)
 
 
 def _race(
