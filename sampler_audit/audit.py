@@ -92,7 +92,7 @@ def run_audit(
     broken: list[tuple[str, str]] = []
     interrupted = False
     # The plan is built before any engine is opened, so that usage errors come first.
-    plan = _plan_for(settings, slow=True)
+    plan = _plan_for(settings)
     # Every target takes its share of the run's false-alarm rate.
     alpha = settings.alpha / max(len(requests), 1)
     for request in requests:
@@ -132,7 +132,7 @@ def dry_run(
     plans = []
     for request in requests:
         with _opened(request) as target:
-            plans.append((target.info, _plan_for(settings, slow=target.info.slow)))
+            plans.append((target.info, _plan_for(settings, target.info)))
     return plans
 
 
@@ -169,7 +169,8 @@ def _opened(request: TargetRequest) -> Iterator[Target]:
         target.close()
 
 
-def _plan_for(settings: AuditSettings, *, slow: bool) -> AuditPlan:
+def _plan_for(settings: AuditSettings, info: TargetInfo | None = None) -> AuditPlan:
+    """The plan for one target; without one, for a target that can do nothing special."""
     return build_plan(
         combos=settings.combos,
         rows=settings.rows,
@@ -178,7 +179,9 @@ def _plan_for(settings: AuditSettings, *, slow: bool) -> AuditPlan:
         alpha=settings.alpha,
         gate=settings.gate,
         seed=settings.seed,
-        slow=slow,
+        slow=info is None or info.slow,
+        stages=info.stages if info else (),
+        stateful=info is not None and info.stateful,
     )
 
 
@@ -190,7 +193,7 @@ def _audit_target(
     progress: Callable[[Progress], None],
 ) -> tuple[TargetReport, bool]:
     started = time.perf_counter()
-    plan = replace(_plan_for(settings, slow=target.info.slow), alpha=alpha)
+    plan = replace(_plan_for(settings, target.info), alpha=alpha)
     examined, errors, interrupted = _examine_all(plan, target, progress)
     cells = (*verdict.name_cells(examined, plan), *errors)
     cells, known, gone = mark_known(settings.known, target.info.name, cells)

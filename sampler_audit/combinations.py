@@ -9,12 +9,12 @@ import numpy as np
 
 from sampler_audit.evidence import RunEvidence
 from sampler_audit.examine import Examined
-from sampler_audit.plan import AuditPlan
+from sampler_audit.plan import AuditPlan, combo_order
 from sampler_audit.results import CellResult, ComboResult, Outcome
 from sampler_audit.statistics.chi_square import ChiSquareResult, combine
 from sampler_audit.statistics.e_values import e_bonferroni_threshold, log_mean_exp
 from sampler_audit.statistics.multiplicity import holm
-from sampler_scenarios.params import FILTERS, Combo, combo_name
+from sampler_scenarios.params import Combo, combo_name
 
 
 def combine_cells(
@@ -32,7 +32,7 @@ def combine_cells(
     by_combo: dict[Combo, list[CellResult]] = defaultdict(list)
     for cell in cells:
         by_combo[cell.combo].append(cell)
-    ordered = sorted(by_combo, key=lambda c: (len(c), [FILTERS.index(n) for n in c]))
+    ordered = sorted(by_combo, key=combo_order)
     chi = {
         combo: combine([evidence[c.cell].result for c in by_combo[combo] if c.cell in evidence])
         for combo in ordered

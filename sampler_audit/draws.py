@@ -28,6 +28,11 @@ class TargetInfo:
         special_values: Whether it states a policy for NaN and +inf logits (see the reference);
             otherwise rows that hold such values do not gate.
         slow: Whether a full row takes seconds here, so that plans must keep rows short.
+        stages: The stages before the filters that it has, of ``params.STAGES``.
+        stateful: Whether it keeps requests in slots, so that batches may have a past and drafts,
+            and a ``step`` may be asked for.
+        logits_error: Bound on the relative error of its logits after all stages and temperature,
+            0 where they are the reference's to the bit; None where it does not show them.
     """
 
     name: str
@@ -41,6 +46,33 @@ class TargetInfo:
     min_p_error: float = 0.0
     special_values: bool = False
     slow: bool = False
+    stages: tuple[str, ...] = ()
+    stateful: bool = False
+    logits_error: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """The tokens that a reply lists at one position, ``[n]``, the sampled one first.
+
+    ``values`` are float32 log-probs, ``ranks`` int64: how many tokens are at least as likely.
+    """
+
+    token_ids: NDArray[np.int64]
+    values: NDArray[np.float32]
+    ranks: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Stepped:
+    """What one step drew: a token of every request, int64 ``[n_requests]``, and its listing."""
+
+    token_ids: NDArray[np.int64]
+    listed: tuple[Listed | None, ...]
+
+
+NOT_REACHED = -2
+"""In place of a token: the step rejected a draft before the row that was asked for."""
 
 
 class Target(Protocol):
@@ -60,6 +92,20 @@ class Target(Protocol):
             TargetError: the engine raised, died, hung or sent nonsense.
         """
 
+    def filtered(self, batch: Batch) -> NDArray[np.float32]:
+        """What is drawn from, ``[batch, vocab_size]``: -inf where a token does not survive.
+
+        Raises:
+            TargetError: as ``kept``; also where ``info.logits_error`` is None.
+        """
+
+    def step(self, batch: Batch, seeds: NDArray[np.int64]) -> Stepped:
+        """One step of every request, with a seed for each.
+
+        Raises:
+            TargetError: as ``kept``; also where ``info.stateful`` is false.
+        """
+
     def draw(
         self,
         batch: Batch,
@@ -69,6 +115,9 @@ class Target(Protocol):
         kernel: bool = False,
     ) -> NDArray[np.int64]:
         """One token of row ``batch.index`` for every (seed, position), ``[n]``.
+
+        -1 where nothing can be drawn, NOT_REACHED where a draft before the row was rejected. The
+        position is that of the request's first row.
 
         ``kernel`` asks a target that has two ways to draw for the one that is not its bulk way.
 

@@ -58,7 +58,9 @@ class Alternatives:
 
 def build_alternatives(examined: Sequence[Examined]) -> Alternatives:
     """Choose the cells, by the reference alone, and compute every defect's law in them."""
-    chosen = tuple(one for one in examined if _carries_evidence(one.distribution))
+    # Stages are tried in cells of their own; what the defects of the filters do is asked elsewhere.
+    plain = (one for one in examined if not one.cell.stages)
+    chosen = tuple(one for one in plain if _carries_evidence(one.distribution))
     return Alternatives(chosen, {name: tuple(_law(name, c) for c in chosen) for name in POOLED})
 
 

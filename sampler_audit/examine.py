@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler_audit.checks import histogram, kept_set, no_effect, support
-from sampler_audit.draws import Target
+from sampler_audit.draws import NOT_REACHED, Target
 from sampler_audit.masking import scaled_and_cut
 from sampler_audit.plan import PROBE_PATTERN, AuditPlan, draw_seeds, project
 from sampler_audit.probe import probe
 from sampler_audit.results import CellResult, CheckResult, LadderStep, Outcome
+from sampler_audit.state_probe import check_rows, check_steps, check_verified, expected_row
 from sampler_reference.conventions import CONVENTIONS, Conventions, effective_temperature, refusal
 from sampler_reference.distribution import Distribution, reference_distribution, scaled
-from sampler_scenarios.batches import Batch, build_batch
+from sampler_scenarios.batches import PATTERNS, Batch, build_batch
 from sampler_scenarios.cells import Cell
 from sampler_scenarios.params import FILTERS, SamplingParams
 from sampler_scenarios.rows import kind_of
@@ -26,6 +27,10 @@ _NOISE_WORK = 2**18
 """Kept tokens times draws that a cell may cost: an unfiltered row is drawn from less often."""
 
 _LEAST_DRAWS = 20
+
+_DRAWN_DRAFTS_FACTOR = 10
+"""A wrong redraw shows in few of the draws: those whose draft was rejected."""
+
 _NO_EFFECT_KIND = "dense-normal"
 _NO_EFFECT_VOCAB_SIZE = 4096
 
@@ -34,8 +39,9 @@ _NO_EFFECT_VOCAB_SIZE = 4096
 class Examined:
     """A cell's result and what the run's verdict needs of it.
 
-    ``logits`` ``[vocab_size]`` float32 and ``params`` are what the engine's own filters got: for
-    an engine that only masks, the row after temperature and min_p. ``mask`` is what it kept.
+    ``logits`` ``[vocab_size]`` float32 and ``params`` are what the engine's own filters got: the
+    row after all stages, and for an engine that only masks, after temperature and min_p. ``mask``
+    is what it kept.
     """
 
     cell: Cell
@@ -56,16 +62,29 @@ def examine(cell: Cell, target: Target, plan: AuditPlan) -> Examined:
     """
     started = time.perf_counter()
     conventions = CONVENTIONS[target.info.convention]
-    reason = refusal(cell.params, conventions) or _never_reached(cell.params, target, conventions)
+    batch = build_batch(cell)
+    reason = (
+        _missing(cell, target)
+        or refusal(batch.params[batch.index], conventions)
+        or _never_reached(cell.params, target, conventions)
+    )
     if reason:
         result = _result(cell, "not_applicable", reason=reason)
         return Examined(cell, result, conventions)
-    batch = build_batch(cell)
     if not target.info.draws:
         batch = scaled_and_cut(batch, conventions)
     done = _examine_batch(cell, batch, target, plan, conventions)
     seconds = time.perf_counter() - started
     return replace(done, result=replace(done.result, seconds=round(seconds, 4)))
+
+
+def _missing(cell: Cell, target: Target) -> str | None:
+    info, pattern = target.info, PATTERNS[cell.batch]
+    if lacking := [stage for stage in cell.stages if stage not in info.stages]:
+        return f"{info.name} has no {lacking[0]}"
+    if (pattern.past or pattern.n_drafts) and not info.stateful:
+        return f"{info.name} keeps no requests from step to step"
+    return None
 
 
 def _never_reached(params: SamplingParams, target: Target, conventions: Conventions) -> str | None:
@@ -82,9 +101,12 @@ def _examine_batch(
     cell: Cell, batch: Batch, target: Target, plan: AuditPlan, conventions: Conventions
 ) -> Examined:
     info = target.info
-    logits, params = batch.logits[batch.index], batch.params[batch.index]
-    mask = target.kept(batch)[batch.index]
-    gates = info.special_values or not (np.isnan(logits).any() or np.isposinf(logits).any())
+    raw, params = batch.logits[batch.index], batch.params[batch.index]
+    logits = expected_row(batch, batch.index, conventions)
+    shown = None if info.logits_error is None else target.filtered(batch)
+    kept_rows = target.kept(batch) if shown is None else shown > -np.inf
+    mask = kept_rows[batch.index]
+    gates = info.special_values or not (np.isnan(raw).any() or np.isposinf(raw).any())
     kept, judged = kept_set.judge(
         mask,
         logits,
@@ -112,9 +134,40 @@ def _examine_batch(
         mask,
         distribution,
     )
-    examined = replace(examined, result=replace(examined.result, kept=kept, ladder=steps))
+    result = replace(examined.result, kept=kept, ladder=steps)
+    if shown is not None and gates:
+        checks = _examine_rows(shown, batch, cell, target, plan, conventions)
+        result = _failed_by(replace(result, checks=checks))
+    examined = replace(examined, result=result)
     drawn = info.draws and gates
     return _examine_draws(examined, batch, target, plan) if drawn else examined
+
+
+def _examine_rows(
+    shown: NDArray[np.float32],
+    batch: Batch,
+    cell: Cell,
+    target: Target,
+    plan: AuditPlan,
+    conventions: Conventions,
+) -> tuple[CheckResult, ...]:
+    """The logits of the audited row, and where there are stages or a past, of its mates too."""
+    pattern, error = PATTERNS[cell.batch], target.info.logits_error
+    assert error is not None
+    all_rows = bool(cell.stages or pattern.past or pattern.n_drafts)
+    rows = range(len(shown)) if all_rows else (batch.index,)
+    checks = [check_rows(shown, batch, rows, conventions, error=error)]
+    if pattern.past and target.info.stateful:
+        checks += check_steps(batch, shown, target, conventions, seed=plan.seed, cell_id=cell.id)
+    return tuple(checks)
+
+
+def _failed_by(result: CellResult) -> CellResult:
+    """The result, which fails where a check does; the first one gives the reason."""
+    failed = next((check for check in result.checks if check.outcome == "fail"), None)
+    if failed is None or result.outcome != "pass":
+        return result
+    return replace(result, outcome="fail", reason=failed.reason)
 
 
 def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: AuditPlan) -> Examined:
@@ -123,13 +176,20 @@ def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: Audit
     assert examined.mask is not None
     n_kept = max(int(distribution.may_keep.sum()), 1)
     n_draws = min(plan.n_draws, max(_LEAST_DRAWS, _NOISE_WORK // n_kept))
+    if batch.draft_logits is not None:
+        n_draws *= _DRAWN_DRAFTS_FACTOR
     doubled = draw_seeds(plan.seed, cell.id, 2 * n_draws)
     positions = np.arange(n_draws, dtype=np.int64)
     tokens = target.draw(batch, doubled[:n_draws], positions)
-    fresh = tokens[:0]
+    checks = list(examined.result.checks)
+    if batch.draft_logits is not None and target.info.own_noise:
+        at = doubled[:n_draws], positions
+        checks.append(check_verified(batch, target.filtered(batch), tokens, *at))
+    tokens, fresh = tokens[tokens != NOT_REACHED], tokens[:0]
     if support.outside(tokens, distribution).size:
         fresh = target.draw(batch, doubled[n_draws:], positions)
-    checks = [support.check(tokens, fresh, distribution)]
+        fresh = fresh[fresh != NOT_REACHED]
+    checks.append(support.check(tokens, fresh, distribution))
     if cell.batch == PROBE_PATTERN and target.info.own_noise and distribution.may_keep.any():
         temperature = effective_temperature(cell.params.temperature, examined.conventions)
         z = np.where(examined.mask, scaled(_row(examined), temperature), -np.inf)
@@ -146,10 +206,7 @@ def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: Audit
             ladder=result.ladder or histogram.ladder(possible, distribution, _row(examined)),
         )
         examined = replace(examined, evidence=evidence)
-    failed = next((c for c in result.checks if c.outcome == "fail"), None)
-    if failed and result.outcome == "pass":
-        result = replace(result, outcome="fail", reason=failed.reason)
-    return replace(examined, result=result)
+    return replace(examined, result=_failed_by(result))
 
 
 def _row(examined: Examined) -> NDArray[np.float32]:
@@ -164,7 +221,7 @@ def _no_effect(examined: Examined, evidence: histogram.Evidence) -> list[CheckRe
     if kind_of(cell.row) != _NO_EFFECT_KIND or logits.size > _NO_EFFECT_VOCAB_SIZE:
         return []
     found = []
-    for name in cell.combo:
+    for name in params.combo:
         others = tuple(other for other in FILTERS if other != name)
         without = reference_distribution(
             logits, project(params, others), examined.conventions

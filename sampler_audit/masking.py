@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sampler_audit.plan import project
 from sampler_reference.conventions import Conventions, effective_temperature
-from sampler_scenarios.batches import PADDING, Batch
+from sampler_scenarios.batches import PADDING, Batch, plain_batch
 from sampler_scenarios.params import SamplingParams
 
 
@@ -29,7 +29,7 @@ def scaled_and_cut(batch: Batch, conventions: Conventions) -> Batch:
             threshold = np.max(logits[i]) + np.log(np.float32(row_params.min_p))
             logits[i][logits[i] < threshold] = -np.inf
         params.append(project(row_params, ("top_k", "top_p")))
-    return Batch(_strided_like(batch.logits, logits), tuple(params), batch.index)
+    return plain_batch(_strided_like(batch.logits, logits), params, batch.index)
 
 
 def _divided(logits: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:

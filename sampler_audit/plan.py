@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sampler_audit.errors import UsageError
 from sampler_scenarios.batches import PATTERNS
 from sampler_scenarios.cells import Cell, parse_cell
-from sampler_scenarios.combos import ALL_COMBOS, select_combos
-from sampler_scenarios.params import FILTERS, Combo, SamplingParams, combo_name
+from sampler_scenarios.combos import STAGE_COMBOS, select_combos
+from sampler_scenarios.params import FILTERS, STAGES, Combo, SamplingParams, combo_name
 from sampler_scenarios.real_rows import REAL_ROWS
 from sampler_scenarios.rows import KINDS, LARGE_VOCAB_SIZES, VOCAB_SIZES, check_row_name
 from sampler_scenarios.settings import edge_params, typical_params
@@ -61,6 +61,20 @@ of ties and of few finite logits, at batches of 8 and of more than 64."""
 PROBED_ROWS = ("dense-normal@8193", "bf16-rounded@512", "ties-at-k@129")
 """Rows, beside the one of PATTERN_KINDS, on which the draws of every combination are probed."""
 
+STATEFUL_KINDS = {
+    "recycled": "dense-normal",
+    "swapped": "bf16-rounded",
+    "staggered": "ties-at-k",
+    "draft-1": "dense-normal",
+    "draft-2": "finite-20-spread",
+    "draft-bonus": "bf16-rounded",
+    "drawn-draft-1": "dense-normal",
+}
+"""The kind of row in each pattern that needs a sampler with state: a past, or drafts to verify."""
+
+STAGE_KINDS = ("dense-normal", "bf16-rounded", "finite-20-spread")
+"""Kinds of row on which stages are tried, in turn: dense, tied, and with few tokens left."""
+
 CROWD = 64
 
 TAIL = 32768
@@ -68,6 +82,10 @@ TAIL = 32768
 
 EVEN = 131072
 """Vocabulary size of a uniform law: float32 sums that are added one by one are off by then."""
+
+
+_FEW = 40
+"""Combinations up to this number are few: those with stages are tried in every way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +136,14 @@ def build_plan(
     gate: Gate = "e-value",
     seed: int,
     slow: bool = False,
+    stages: Sequence[str] = (),
+    stateful: bool = False,
 ) -> AuditPlan:
-    """The plan for one target; ``slow`` asks for short rows.
+    """The plan for one target: ``slow`` asks for short rows.
+
+    ``stages`` are those that the target has, and ``stateful`` says whether a batch may have a past
+    and drafts. ``all`` combinations hold each stage beside every combination of filters, and all
+    pairs of stages.
 
     Raises:
         UsageError: an unknown combination, row or id, or a number outside its range.
@@ -131,13 +155,13 @@ def build_plan(
     if seed < 0:
         raise UsageError(f"seed must be >= 0, got {seed}")
     try:
-        selected = [combo for combo in ALL_COMBOS if combo in select_combos(combos)]
+        selected = _selected(combos, stages)
         if only is not None:
             cells = [parse_cell(only)]
             combos, rows = combo_name(cells[0].combo), cells[0].row
         else:
             rows = _rows_of(combos, rows)
-            cells = list(_cells(selected, rows, slow=slow))
+            cells = list(_cells(selected, rows, slow=slow, stateful=stateful))
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
     return AuditPlan(
@@ -161,17 +185,41 @@ def draw_seeds(seed: int, cell_id: str, n: int) -> NDArray[np.int64]:
     return np.random.SeedSequence(words.tolist()).generate_state(n, np.uint64).view(np.int64)
 
 
+def combo_order(combo: Combo) -> tuple[int, ...]:
+    """Sort key: the smaller combination first, then in the order of FILTERS and STAGES."""
+    return len(combo), *((*FILTERS, *STAGES).index(name) for name in combo)
+
+
+def _selected(combos: str, stages: Sequence[str]) -> list[Combo]:
+    """The combinations asked for, of filters and of the target's stages."""
+    wanted = select_combos(combos)
+    if "all" in (name.strip() for name in combos.split(",")):
+        wanted |= frozenset(STAGE_COMBOS)
+    possible = {*FILTERS, *stages}
+    return sorted((combo for combo in wanted if possible.issuperset(combo)), key=combo_order)
+
+
 def _rows_of(combos: str, rows: str) -> str:
     """``core`` combinations are the fast plan: all sixteen, on fewer kinds of row."""
     return "quick" if (combos, rows) == ("core", "core") else rows
 
 
-def _cells(combos: Sequence[Combo], rows: str, *, slow: bool) -> Iterator[Cell]:
+def _cells(combos: Sequence[Combo], rows: str, *, slow: bool, stateful: bool) -> Iterator[Cell]:
     sizes, quick = SLOW if slow else FAST, rows == "quick"
     if rows not in ("quick", "core", "full"):
         yield from _named_rows(combos, rows.split(","), sizes)
         return
-    for combo in combos:
+    for index, combo in enumerate(combos):
+        if set(combo) - set(FILTERS):
+            alone, *crowded = _staged(combo, index, sizes, stateful=stateful)
+            # Of many combinations each is tried in some way, and every way on some of them.
+            if rows == "full" or len(combos) <= _FEW:
+                yield from (alone, *crowded)
+            else:
+                yield from (*([] if quick else [alone]), crowded[index % len(crowded)])
+            continue
+        if stateful:
+            yield from _stateful(combo, sizes)
         yield from _typical(combo, sizes, full=rows == "full", quick=quick)
         yield from _patterns(combo, sizes, quick=quick)
         yield from _vocabularies(combo, sizes, quick=quick)
@@ -186,8 +234,9 @@ def _named_rows(combos: Sequence[Combo], names: Sequence[str], sizes: Sizes) -> 
         for full_name in _expand(name, sizes):
             check_row_name(full_name)
             for combo in combos:
-                for params in typical_params(combo):
-                    yield Cell(full_name, params)
+                filters, stages = _split(combo)
+                for params in typical_params(filters):
+                    yield Cell(full_name, params, stages=stages)
 
 
 def _expand(name: str, sizes: Sizes) -> Sequence[str]:
@@ -238,6 +287,32 @@ def _patterns(combo: Combo, sizes: Sizes, *, quick: bool) -> Iterator[Cell]:
     for index, (pattern, kind) in enumerate(PATTERN_KINDS.items()):
         if not quick or PATTERNS[pattern].n_mates < CROWD or set(combo) == set(FILTERS):
             yield Cell(f"{kind}@{sizes.crowd}", settings[index % len(settings)], pattern)
+
+
+def _stateful(combo: Combo, sizes: Sizes) -> Iterator[Cell]:
+    """Every pattern with a past or with drafts."""
+    settings = typical_params(combo)
+    for index, (pattern, kind) in enumerate(STATEFUL_KINDS.items()):
+        yield Cell(f"{kind}@{sizes.crowd}", settings[index % len(settings)], pattern)
+
+
+def _staged(combo: Combo, index: int, sizes: Sizes, *, stateful: bool) -> Iterator[Cell]:
+    """A combination with stages: alone, among mates, and with one past and one way of drafts."""
+    filters, stages = _split(combo)
+    params = typical_params(filters)[0]
+    kind = STAGE_KINDS[index % len(STAGE_KINDS)]
+    yield Cell(f"{kind}@{sizes.base}", params, stages=stages)
+    yield Cell(f"dense-normal@{sizes.crowd}", params, PROBE_PATTERN, stages)
+    past = [name for name in STATEFUL_KINDS if PATTERNS[name].past]
+    drafts = [name for name in STATEFUL_KINDS if PATTERNS[name].n_drafts]
+    for names in (past, drafts) if stateful else ():
+        pattern = names[index // len(STAGE_KINDS) % len(names)]
+        yield Cell(f"{STATEFUL_KINDS[pattern]}@{sizes.crowd}", params, pattern, stages)
+
+
+def _split(combo: Combo) -> tuple[Combo, Combo]:
+    """The filters and the stages of a combination."""
+    return tuple(n for n in combo if n in FILTERS), tuple(n for n in combo if n in STAGES)
 
 
 def _vocabularies(combo: Combo, sizes: Sizes, *, quick: bool) -> Iterator[Cell]:

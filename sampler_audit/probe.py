@@ -11,7 +11,7 @@ from sampler_audit.checks import noise, seeds
 from sampler_audit.draws import Target
 from sampler_audit.plan import draw_seeds
 from sampler_audit.results import CheckResult
-from sampler_scenarios.batches import Batch
+from sampler_scenarios.batches import Batch, plain_batch
 from sampler_scenarios.params import SamplingParams
 
 _SEEDED = 24
@@ -41,7 +41,7 @@ def _noise_ends(target: Target) -> list[CheckResult]:
     """Draws whose uniform is near an end of its range, on both ways to draw."""
     checks = []
     for name, (z, seed, position) in noise.end_values().items():
-        batch = Batch(z.astype(np.float32)[None], (SamplingParams(),), 0)
+        batch = plain_batch(z.astype(np.float32)[None], (SamplingParams(),), 0)
         at = np.array([seed]), np.array([position])
         for kernel in (False, True):
             tokens = target.draw(batch, *at, kernel=kernel)
@@ -54,8 +54,10 @@ def _seeded_draws(
     batch: Batch, target: Target, drawn: NDArray[np.int64], positions: NDArray[np.int64]
 ) -> seeds.SeededDraws:
     i = batch.index
-    alone = Batch(batch.logits[i : i + 1], batch.params[i : i + 1], 0)
-    reversed_batch = Batch(batch.logits[::-1].copy(), batch.params[::-1], len(batch.params) - 1 - i)
+    alone = Batch(batch.logits[i : i + 1], batch.requests[i : i + 1], 0)
+    reversed_batch = Batch(
+        batch.logits[::-1].copy(), batch.requests[::-1], len(batch.requests) - 1 - i
+    )
     single = [target.draw(alone, drawn[j : j + 1], positions[j : j + 1]) for j in range(_SEEDED)]
     order = np.arange(_ORDERED, dtype=np.int64)
     base = drawn[0] >> 1

@@ -12,7 +12,7 @@ from sampler_audit.draws import TargetInfo
 from sampler_audit.evidence import RunEvidence
 from sampler_audit.examine import Examined
 from sampler_audit.plan import AuditPlan
-from sampler_audit.results import CellResult, Coverage, Outcome
+from sampler_audit.results import CellResult, CheckResult, Coverage, Outcome
 from sampler_audit.statistics.e_values import e_bonferroni_threshold
 from sampler_audit.statistics.multiplicity import holm
 from sampler_reference.conventions import CONVENTIONS
@@ -38,8 +38,14 @@ def name_cells(examined: Sequence[Examined], plan: AuditPlan) -> tuple[CellResul
             result = replace(result, histogram=histogram)
             gated = histogram.g_pvalue_holm < plan.alpha
             if histogram.log_e >= threshold if plan.gate == "e-value" else gated:
-                reason = result.reason or "the draws do not follow the reference distribution"
-                result = replace(result, outcome="fail", reason=reason)
+                reason = "the draws do not follow the reference distribution"
+                failed = CheckResult(check="histogram", outcome="fail", reason=reason)
+                result = replace(
+                    result,
+                    outcome="fail",
+                    reason=result.reason or reason,
+                    checks=(*result.checks, failed),
+                )
         named.append(result)
     return tuple(named)
 

@@ -93,9 +93,11 @@ def ladder(
     ``observed`` is the token's share of the weight that the engine kept: what it would draw.
     """
     shares = np.zeros_like(probs)
-    if mask.any():
-        z = scaled(logits, 1).astype(np.float64)
-        shares[mask] = np.exp(z[mask] - z[mask].max())
+    z = scaled(logits, 1).astype(np.float64)
+    # An engine may keep what a stage should have masked, which weighs nothing that is known here.
+    weighed = mask & (z > -np.inf)
+    if weighed.any():
+        shares[weighed] = np.exp(z[weighed] - z[weighed].max())
         shares /= shares.sum()
     likeliest = np.argsort(-np.maximum(probs, shares), kind="stable")[:_SHOWN]
     shown = dict.fromkeys([*likeliest.tolist(), *found.lost[:4].tolist(), *found.gained[:4]])

@@ -34,7 +34,8 @@ def _table(target: TargetReport) -> list[str]:
     if not target.combos:
         return []
     head, rule = summary.COMBO_COLUMNS, [":--", *["--:"] * 8, ":--"]
-    rows = [summary.combo_row(combo, target) for combo in target.combos]
+    shown = (combo for combo in target.combos if not summary.is_folded(combo, target))
+    rows = [summary.combo_row(combo, target) for combo in shown]
     return ["", *(f"| {' | '.join(row)} |" for row in (head, rule, *rows))]
 
 

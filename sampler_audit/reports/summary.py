@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from sampler_audit.reports import conclusion, words
 from sampler_audit.reports.findings import known_only
 from sampler_audit.results import AuditReport, CellResult, ComboResult, KeptSet, TargetReport
-from sampler_scenarios.params import combo_name
+from sampler_scenarios.params import STAGES, combo_name
 
 COMBO_COLUMNS = (
     "combination",
@@ -20,6 +20,9 @@ COMBO_COLUMNS = (
     "log10 E",
     "verdict",
 )
+
+_MOST_ROWS = 12
+"""Passing combinations with stages that a table still shows one by one."""
 
 _BAND = (
     "only tokens inside the stated rounding band at a threshold differ from the reference, so that"
@@ -49,6 +52,30 @@ def header(report: AuditReport, target: TargetReport) -> list[tuple[str, str]]:
     ]
 
 
+def is_folded(combo: ComboResult, target: TargetReport) -> bool:
+    """Whether a combination is told in the notes alone: it has stages, passes, and is one of many.
+
+    What fails, and what the user asked for by name, has a row of its own.
+    """
+    return combo in _passing_with_stages(target)
+
+
+def _passing_with_stages(target: TargetReport) -> list[ComboResult]:
+    """The combinations with stages that pass, where there are too many for a table."""
+    passing = [c for c in target.combos if set(c.combo) & set(STAGES) and c.outcome == "pass"]
+    return passing if len(passing) > _MOST_ROWS else []
+
+
+def _stages_note(target: TargetReport) -> str:
+    folded = _passing_with_stages(target)
+    if not folded:
+        return ""
+    seen = Counter(name for combo in folded for name in combo.combo if name in STAGES)
+    cells = words.plural(sum(combo.n_cells for combo in folded), "cell")
+    named = ", ".join(f"{name} {seen[name]}" for name in STAGES if seen[name])
+    return f"{len(folded)} combinations with stages pass ({cells}): {named}"
+
+
 def combo_label(combo: ComboResult, target: TargetReport) -> str:
     """The outcome of a combination; KNOWN where it fails through known faults alone."""
     return "KNOWN" if known_only(combo, target) else conclusion.LABELS[combo.outcome]
@@ -74,6 +101,7 @@ def combo_row(combo: ComboResult, target: TargetReport) -> tuple[str, ...]:
 def notes(target: TargetReport) -> list[tuple[str, str]]:
     """What else a reader must know, as (label, text): checks, exceptions, coverage, conventions."""
     pairs = [
+        ("stages", _stages_note(target)),
         ("kept sets", _kept_note(target.cells)),
         ("band", _band_note(target.cells)),
         ("histograms", _histogram_note(target.cells)),

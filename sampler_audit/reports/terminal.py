@@ -92,7 +92,7 @@ def _combos(target: TargetReport, width: int) -> Table:
         text = name in ("combination", "verdict")
         # Where the table is too wide, the first column gives way.
         table.add_column(name, justify="left" if text else "right", no_wrap=i > 0)
-    for combo in target.combos:
+    for combo in (c for c in target.combos if not summary.is_folded(c, target)):
         row = [Text(cell) for cell in summary.combo_row(combo, target)]
         row[0] = _in_lines(combo_name(combo.combo), longest)
         row[-1].stylize(_STYLES[row[-1].plain])
@@ -147,7 +147,12 @@ def _matrix(report: AuditReport) -> RenderableType:
 
 
 def _all_combos(report: AuditReport) -> list[Combo]:
-    seen = dict.fromkeys(combo.combo for target in report.targets for combo in target.combos)
+    seen = dict.fromkeys(
+        combo.combo
+        for target in report.targets
+        for combo in target.combos
+        if not summary.is_folded(combo, target)
+    )
     return sorted(seen, key=len)
 
 

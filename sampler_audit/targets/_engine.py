@@ -6,7 +6,8 @@ used, nothing of ours.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,20 +23,28 @@ class Unavailable(ImportError):
     """The engine, or the hardware that was asked for, is not here; the message is complete."""
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """What ``load(options)`` of an engine file returns.
 
     ``params`` holds, per row of the batch, ``temperature``, ``top_p`` and ``min_p`` (float64
     ``[batch]``) and ``top_k`` (int64 ``[batch]``; below 1 is off). The logits (float32
-    ``[batch, vocab_size]``, possibly strided) are the engine's to overwrite.
+    ``[batch, vocab_size]``, possibly strided) are the engine's to overwrite. An engine derives
+    from this class, and provides what its info claims.
     """
 
+    @abstractmethod
     def info(self) -> dict[str, Any]:
         """The fields of ``TargetInfo``, but for its name."""
 
+    @abstractmethod
     def kept(self, logits: NDArray[np.float32], params: Params) -> NDArray[np.bool_]:
         """Which tokens survive, ``[batch, vocab_size]``."""
 
+    def filtered(self, logits: NDArray[np.float32], params: Params) -> NDArray[np.float32]:
+        """What is drawn from, ``[batch, vocab_size]``, where ``logits_error`` is not None."""
+        raise NotImplementedError
+
+    @abstractmethod
     def draw(
         self,
         logits: NDArray[np.float32],
@@ -45,7 +54,25 @@ class Engine(Protocol):
         positions: NDArray[np.int64],
         kernel: bool,
     ) -> NDArray[np.int64]:
-        """One token of row ``index`` for every (seed, position); -1 where none can be drawn."""
+        """One token of row ``index`` for every (seed, position); -1 where none can be drawn.
+
+        -2 where a draft before the row was rejected.
+        """
+
+    def step(
+        self, logits: NDArray[np.float32], params: Params, index: int, seeds: NDArray[np.int64]
+    ) -> dict[str, NDArray[Any]]:
+        """One step of every request, where ``stateful``.
+
+        ``token_ids`` and ``n_listed`` are int64 ``[n_requests]``, the second -1 for no listing;
+        ``listed_ids`` (int64), ``listed_values`` (float32) and ``listed_ranks`` (int64) hold the
+        listings one after the other.
+        """
+        raise NotImplementedError
+
+    def within(self, scene: Mapping[str, Any], arrays: Params) -> Engine:
+        """The engine among these requests, where it has ``stages``: see scenes.Scene."""
+        raise NotImplementedError
 
 
 def choose_device(asked: str) -> str:

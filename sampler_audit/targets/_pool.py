@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from queue import LifoQueue
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler_audit.draws import TargetInfo
+from sampler_audit.draws import Listed, Stepped, TargetInfo
 from sampler_audit.errors import (
     TargetError,
     TargetProtocolError,
@@ -24,6 +25,7 @@ from sampler_audit.errors import (
 from sampler_audit.targets._process import Reply, WorkerProcess
 from sampler_reference.conventions import CONVENTIONS
 from sampler_scenarios.batches import Batch
+from sampler_scenarios.scenes import needs_scene, to_scene
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +77,28 @@ class WorkerTarget:
 
     def kept(self, batch: Batch) -> NDArray[np.bool_]:
         """See ``Target.kept``."""
-        arrays = {"logits": batch.logits, **_param_arrays(batch)}
-        return self._result({"request": "kept"}, arrays, "bool", batch.logits.shape)
+        return self._result("kept", batch, "bool", batch.logits.shape)
+
+    def filtered(self, batch: Batch) -> NDArray[np.float32]:
+        """See ``Target.filtered``."""
+        if self._info.logits_error is None:
+            raise TargetError(f"{self._spec.name} does not show its logits")
+        return self._result("filtered", batch, "float32", batch.logits.shape)
+
+    def step(self, batch: Batch, seeds: NDArray[np.int64]) -> Stepped:
+        """See ``Target.step``."""
+        if not self._info.stateful:
+            raise TargetError(f"{self._spec.name} keeps no requests")
+        with self._worker() as worker:
+            header, arrays = _frame("step", batch)
+            found = self._ask(worker, header, {**arrays, "seeds": seeds})[1]
+        try:
+            return _stepped(found, len(batch.requests))
+        except (KeyError, ValueError) as error:
+            raise TargetProtocolError(
+                f"{self._spec.name} answered {sorted(found)} of other lengths where a step of"
+                f" {len(batch.requests)} requests was expected"
+            ) from error
 
     def draw(
         self,
@@ -89,14 +111,8 @@ class WorkerTarget:
         """See ``Target.draw``."""
         if not self._info.draws:
             raise TargetError(f"{self._spec.name} masks logits and draws nothing")
-        header = {"request": "draw", "index": batch.index, "kernel": kernel}
-        arrays = {
-            "logits": batch.logits,
-            **_param_arrays(batch),
-            "seeds": seeds,
-            "positions": positions,
-        }
-        return self._result(header, arrays, "int64", seeds.shape)
+        more = {"seeds": seeds, "positions": positions}
+        return self._result("draw", batch, "int64", seeds.shape, more, kernel=kernel)
 
     def close(self) -> None:
         """End all workers; a call that waits for its answer, or comes later, fails at once."""
@@ -111,13 +127,17 @@ class WorkerTarget:
 
     def _result(
         self,
-        header: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
+        request: str,
+        batch: Batch,
         dtype: str,
         shape: tuple[int, ...],
+        more: Mapping[str, NDArray[Any]] = MappingProxyType({}),
+        **fields: bool,
     ) -> NDArray[Any]:
+        header, arrays = _frame(request, batch)
         with self._worker() as worker:
-            result = self._ask(worker, header, arrays)[1].get("result")
+            reply = self._ask(worker, {**header, **fields}, {**arrays, **more})
+        result = reply[1].get("result")
         if result is None or result.dtype != dtype or result.shape != shape:
             got = "nothing" if result is None else f"{result.dtype} {list(result.shape)}"
             raise TargetProtocolError(
@@ -189,6 +209,34 @@ class WorkerTarget:
         )
 
 
+def _frame(request: str, batch: Batch) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays of a request; a scene only where the filters do not say it all."""
+    header: dict[str, Any] = {"request": request, "index": batch.index}
+    arrays = {"logits": batch.logits, **_param_arrays(batch)}
+    if not needs_scene(batch):
+        return header, arrays
+    scene, more = to_scene(batch)
+    return {**header, "scene": scene}, {**arrays, **more}
+
+
+def _stepped(found: Mapping[str, NDArray[Any]], n_requests: int) -> Stepped:
+    """The step that arrays tell; ``n_listed`` is -1 for a request that lists nothing."""
+    n_listed = found["n_listed"]
+    ends = np.cumsum(np.maximum(n_listed, 0))
+    columns = [found[name] for name in ("listed_ids", "listed_values", "listed_ranks")]
+    if n_listed.size != n_requests or found["token_ids"].size != n_requests:
+        raise ValueError("another number of requests")
+    if any(column.size != (ends[-1] if ends.size else 0) for column in columns):
+        raise ValueError("listings of other lengths")
+    return Stepped(
+        found["token_ids"],
+        tuple(
+            None if n < 0 else Listed(*(column[end - n : end] for column in columns))
+            for n, end in zip(n_listed.tolist(), ends.tolist(), strict=True)
+        ),
+    )
+
+
 def _param_arrays(batch: Batch) -> dict[str, NDArray[Any]]:
     params = batch.params
     return {
@@ -200,8 +248,9 @@ def _param_arrays(batch: Batch) -> dict[str, NDArray[Any]]:
 
 
 def _target_info(name: str, fields: dict[str, Any]) -> TargetInfo:
+    lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     try:
-        info = TargetInfo(name=name, **fields)
+        info = TargetInfo(name=name, **{**fields, **lists})
     except TypeError as error:
         raise TargetProtocolError(f"{name} describes itself with {sorted(fields)}") from error
     if info.convention not in CONVENTIONS:

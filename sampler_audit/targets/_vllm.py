@@ -6,6 +6,7 @@ is shown CPU memory under a CUDA label. Runs in the interpreter under audit: not
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import re
@@ -126,13 +127,17 @@ def _offer_drivers() -> None:
 
 
 def _mend_interpreter() -> None:
-    """Two things about Triton's interpreter, in memory.
+    """Three things about Triton's interpreter, in memory.
 
-    ``tl.range`` yields plain ints, which lack the ``.to`` of the compiler's loop indices. And every
+    ``tl.range`` yields plain ints, which lack the ``.to`` of the compiler's loop indices. Every
     call of a device function patches the whole language again, which takes most of the time; once
-    in a launch is enough.
+    in a launch is enough. And a third of the rest goes into asking whether integers overflow, whose
+    answer it drops unless it debugs.
     """
     interpreter = importlib.import_module("triton.runtime.interpreter")
+    builder = interpreter.interpreter_builder
+    if hasattr(builder.options, "sanitize_overflow"):
+        builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
     language = importlib.import_module("triton.language")
     patch_language = interpreter._patch_lang
     patched: set[int] = set()

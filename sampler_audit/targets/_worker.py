@@ -34,7 +34,7 @@ def main() -> None:
                 results: dict[str, Any] = {}
             else:
                 assert engine is not None, "the first request is load"
-                answer, results = {}, {"result": _ask(engine, header, arrays)}
+                answer, results = {}, _ask(engine, header, arrays)
         except (Exception, SystemExit) as error:  # The engine is anybody's code: all of it is told.
             kind = "unavailable" if isinstance(error, ImportError) else "raised"
             answer, results = {"error": kind, **_told(error)}, {}
@@ -64,12 +64,20 @@ def _load(file: Path, options: dict[str, str]) -> Engine:
     return engine
 
 
-def _ask(engine: Engine, header: dict[str, Any], arrays: dict[str, Any]) -> Any:
+def _ask(engine: Engine, header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """The arrays of the answer."""
     logits = arrays.pop("logits")
-    if header["request"] == "kept":
-        return engine.kept(logits, arrays)
-    seeds, positions = arrays.pop("seeds"), arrays.pop("positions")
-    return engine.draw(logits, arrays, header["index"], seeds, positions, header["kernel"])
+    seeds, positions = arrays.pop("seeds", None), arrays.pop("positions", None)
+    request, index = header["request"], header["index"]
+    if "scene" in header:
+        engine = engine.within(header["scene"], arrays)
+    if request == "step":
+        return engine.step(logits, arrays, index, seeds)
+    if request == "draw":
+        drawn = engine.draw(logits, arrays, index, seeds, positions, header["kernel"])
+        return {"result": drawn}
+    ask = engine.filtered if request == "filtered" else engine.kept
+    return {"result": ask(logits, arrays)}
 
 
 def _told(error: BaseException) -> dict[str, str]:

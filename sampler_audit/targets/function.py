@@ -8,7 +8,7 @@ import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
+from ._engine import Engine, as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def load(options: dict[str, str]) -> FunctionEngine:
     return FunctionEngine(function, options["target"], choose_device(options["device"]))
 
 
-class FunctionEngine:
+class FunctionEngine(Engine):
     """Calls the function with ``logits`` float32 ``[batch, vocab_size]`` (the row stride may exceed
     vocab_size, the function may overwrite them), ``k`` int32 ``[batch]`` (vocab_size where off) and
     ``p`` float32 ``[batch]`` (1 where off); None for a filter that no row of the batch uses.

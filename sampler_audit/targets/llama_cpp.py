@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._engine import Unavailable
+from ._engine import Engine, Unavailable
 from ._libllama import LibLlama, Row, find_library
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def load(options: dict[str, str]) -> LlamaCppEngine:
     return LlamaCppEngine(LibLlama(Path(options["lib"]) if "lib" in options else find_library()))
 
 
-class LlamaCppEngine:
+class LlamaCppEngine(Engine):
     """The samplers top_k, top_p, min_p, temp and dist, in the order that llama-server and
     llama-cpp-python give them by default: temperature comes last, so filters judge the odds at 1.
 

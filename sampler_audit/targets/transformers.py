@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._engine import as_tensor, choose_device, device_name, kept_of, with_torch
+from ._engine import Engine, as_tensor, choose_device, device_name, kept_of, with_torch
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +49,7 @@ def load(options: dict[str, str]) -> TransformersEngine:
     return TransformersEngine(choose_device(options["device"]))
 
 
-class TransformersEngine:
+class TransformersEngine(Engine):
     """Runs the chain of ``do_sample=True``, or at temperature 0, which the chain refuses, argmax.
 
     A row whose softmax is NaN (it held a NaN, +inf or no finite logit, or overflows when divided)

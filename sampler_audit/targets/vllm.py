@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
+from ._engine import Engine, as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
 from ._vllm import OPS, choose_interpreter, import_as_on_cuda, labelled_cuda, release, vllm_version
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _path(gpu: bool) -> str:
     )
 
 
-class VllmEngine:
+class VllmEngine(Engine):
     """Calls the release's own dispatcher: which of its paths takes a batch is its decision."""
 
     def __init__(self, device: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._engine import as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
+from ._engine import Engine, as_tensor, choose_device, device_name, kept_of, top_k_top_p, with_torch
 from ._vllm import OPS, vllm_version
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def load(options: dict[str, str]) -> VllmTorchEngine:
     return VllmTorchEngine(choose_device(options["device"]))
 
 
-class VllmTorchEngine:
+class VllmTorchEngine(Engine):
     """Calls ``apply_top_k_top_p_pytorch``, or what releases up to 0.15 called ``_top_p``."""
 
     def __init__(self, device: str) -> None:

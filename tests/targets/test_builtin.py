@@ -5,11 +5,11 @@ import pytest
 
 from sampler_audit.draws import Target
 from sampler_audit.targets import open_target
-from sampler_scenarios.batches import Batch
+from sampler_scenarios.batches import plain_batch
 from sampler_scenarios.params import SamplingParams
 
 ROW = np.log(np.array([0.4, 0.3, 0.2, 0.1], np.float32))
-BATCH = Batch(
+BATCH = plain_batch(
     np.stack([ROW, ROW[::-1], ROW]),
     (
         SamplingParams(temperature=0),

@@ -6,7 +6,7 @@ import pytest
 
 from sampler_audit.errors import TargetRaised, TargetUnavailable, UsageError
 from sampler_audit.targets import FUNCTION, describe, open_target, target_names
-from sampler_scenarios.batches import Batch
+from sampler_scenarios.batches import Batch, plain_batch
 from sampler_scenarios.params import SamplingParams
 
 SOURCE = """
@@ -46,7 +46,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def batch(*params: SamplingParams) -> Batch:
     """Two rows of five zeros with a stride of eight."""
-    return Batch(np.zeros((2, 8), np.float32)[:, :5], params, 0)
+    return plain_batch(np.zeros((2, 8), np.float32)[:, :5], params, 0)
 
 
 @pytest.mark.usefixtures("functions")

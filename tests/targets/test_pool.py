@@ -14,7 +14,7 @@ from sampler_audit.errors import (
     TargetUnavailable,
 )
 from sampler_audit.targets._pool import WorkerSpec, WorkerTarget
-from sampler_scenarios.batches import Batch
+from sampler_scenarios.batches import Batch, plain_batch
 from sampler_scenarios.params import SamplingParams
 
 # An engine that does what row 0 says: faults that no real engine shows on request.
@@ -53,7 +53,7 @@ GREEDY_MATE = SamplingParams(temperature=0)
 def batch(order: int) -> Batch:
     """Two rows; the first value is the order."""
     logits = np.array([[order, 100, 0], [0, 0, 200]], np.float32)
-    return Batch(logits, (SamplingParams(), GREEDY_MATE), 1)
+    return plain_batch(logits, (SamplingParams(), GREEDY_MATE), 1)
 
 
 KEPT = [[False, True, False], [False, False, True]]

@@ -1,0 +1,149 @@
+"""The protocol of rows and steps: every row of a batch against the reference, then seeded steps.
+
+Only for a target that shows its logits, and steps only for one with state. Asks the engine; what
+the answers mean is up to the checks.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sampler_audit.checks import log_probs, logits, noise
+from sampler_audit.draws import Stepped, Target
+from sampler_audit.plan import draw_seeds
+from sampler_audit.results import CheckResult
+from sampler_reference.conventions import Conventions, effective_temperature
+from sampler_reference.distribution import scaled
+from sampler_reference.log_probs import list_tokens, values_of
+from sampler_reference.noise import ACCEPTANCE, DRAFT, RESIDUAL, accepts, race, uniforms
+from sampler_reference.processors import process
+from sampler_reference.speculative import residual
+from sampler_scenarios.batches import Batch
+
+_ROUNDING = 1e-5
+"""Relative error of a probability ratio in float32, with room."""
+
+_STEPS = 2
+"""Steps, each with other seeds; every request's token is checked in every one."""
+
+
+def expected_row(batch: Batch, i: int, conventions: Conventions) -> NDArray[np.float32]:
+    """Row i as it reaches the filters, ``[vocab_size]``: every stage of its request has acted."""
+    request = batch.rows[i]
+    if request.combo == request.params.combo:
+        return batch.logits[i]
+    return process(batch.logits[i], request, batch.model, conventions)
+
+
+def check_rows(
+    filtered: NDArray[np.float32],
+    batch: Batch,
+    rows: Sequence[int],
+    conventions: Conventions,
+    *,
+    error: float,
+) -> CheckResult:
+    """The logits of ``rows``, which the engine shows after all stages, temperature and filters."""
+    for i in rows:
+        temperature = effective_temperature(batch.rows[i].params.temperature, conventions)
+        expected = scaled(expected_row(batch, i, conventions), temperature)
+        found = logits.check(filtered[i], expected, error=error)
+        if found.outcome != "pass":
+            return found
+    return found
+
+
+def check_steps(
+    batch: Batch,
+    filtered: NDArray[np.float32],
+    target: Target,
+    conventions: Conventions,
+    *,
+    seed: int,
+    cell_id: str,
+) -> list[CheckResult]:
+    """Tokens and listings of every request of the batch, each step with seeds of its own.
+
+    Raises:
+        TargetError: the engine raised, died, hung or sent nonsense.
+    """
+    n = len(batch.requests)
+    drawn = draw_seeds(seed, f"{cell_id}/steps", _STEPS * n).reshape(_STEPS, n)
+    steps = [target.step(batch, seeds) for seeds in drawn]
+    return [
+        _tokens(batch, filtered, steps, drawn),
+        *(_listings(batch, step, conventions) for step in steps[:1]),
+    ]
+
+
+def check_verified(
+    batch: Batch,
+    filtered: NDArray[np.float32],
+    tokens: NDArray[np.int64],
+    seeds: NDArray[np.int64],
+    positions: NDArray[np.int64],
+) -> CheckResult:
+    """Each token of the first row is the drawn draft or its replacement, as the noise has it.
+
+    Where the uniform is so near its edge that rounding may decide, either is right.
+    """
+    assert batch.draft_logits is not None
+    z_draft = batch.draft_logits[0].astype(np.float64)
+    p = _softmax(filtered[batch.index].astype(np.float64))
+    q = _softmax(z_draft)
+    drafts = race(z_draft, seeds, positions, domain=DRAFT)
+    u = uniforms(seeds, positions, np.array([0]), ACCEPTANCE)[:, 0]
+    edge = p[drafts] - u * q[drafts]
+    unsure = np.abs(edge) <= _ROUNDING * np.maximum(p[drafts], q[drafts])
+    with np.errstate(divide="ignore"):
+        left = np.log(residual(p, q))
+    replaced = accepts(tokens, left, seeds, positions, domain=RESIDUAL)
+    right = np.where(edge > 0, tokens == drafts, replaced)
+    wrong = np.flatnonzero(~(right | unsure))
+    if not wrong.size:
+        return CheckResult(check="noise", outcome="pass")
+    at = int(wrong[0])
+    reason = (
+        f"{wrong.size} of {tokens.size} verified tokens are not those of their noise; seed"
+        f" {seeds[at]}, position {positions[at]}, draft {drafts[at]} gave {tokens[at]}"
+    )
+    return CheckResult(check="noise", outcome="fail", reason=reason)
+
+
+def _softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    weights = np.exp(z - z.max())
+    probs: NDArray[np.float64] = weights / weights.sum()
+    return probs
+
+
+def _tokens(
+    batch: Batch, filtered: NDArray[np.float32], steps: Sequence[Stepped], drawn: NDArray[np.int64]
+) -> CheckResult:
+    """Every token is the one that the request's own seed and position pick from its own row."""
+    for step, seeds in zip(steps, drawn, strict=True):
+        for i, request in enumerate(batch.requests):
+            at = seeds[i : i + 1], np.array([request.position])
+            z = filtered[i].astype(np.float64)
+            found = noise.check(step.token_ids[i : i + 1], z, *at, source=f"step, request {i}")
+            if found.outcome != "pass":
+                return CheckResult(check="seeds", outcome=found.outcome, reason=found.reason)
+    return CheckResult(check="seeds", outcome="pass")
+
+
+def _listings(batch: Batch, step: Stepped, conventions: Conventions) -> CheckResult:
+    for i, (request, found) in enumerate(zip(batch.requests, step.listed, strict=True)):
+        params = request.params
+        wants = params.logprobs is not None or params.logprob_token_ids is not None
+        if (found is not None) != wants:
+            told = "lists nothing" if found is None else "lists tokens unasked"
+            return CheckResult(check=log_probs.NAME, outcome="fail", reason=f"request {i} {told}")
+        if found is None:
+            continue
+        values = values_of(batch.logits[i], request, batch.model, conventions, "raw_logprobs")
+        chosen, n = params.logprob_token_ids, params.logprobs
+        expected = list_tokens(values, int(step.token_ids[i]), n if n is not None else 0, chosen)
+        result = log_probs.check(found, expected, who=f"request {i}")
+        if result.outcome != "pass":
+            return result
+    return CheckResult(check=log_probs.NAME, outcome="pass")
