@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sampler_audit.draws import Target
 from sampler_audit.errors import TargetUnavailable
 from sampler_audit.targets import open_target
-from sampler_scenarios.batches import Batch
+from sampler_scenarios.batches import plain_batch
 from sampler_scenarios.params import SamplingParams, parse_params
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ def llama_cpp() -> Iterator[Target]:
 
 def kept(target: Target, logits: NDArray[np.float32], params: str) -> list[int]:
     """The ids that stay of one row."""
-    batch = Batch(logits[None], (parse_params(params),), 0)
+    batch = plain_batch(logits[None], (parse_params(params),), 0)
     return [int(i) for i in np.flatnonzero(target.kept(batch)[0])]
 
 
@@ -88,7 +88,7 @@ def test_kept_sets_by_hand(llama_cpp: Target, params: str, n_kept: int) -> None:
 def test_bulk_draws_are_those_of_the_whole_chain(llama_cpp: Target) -> None:
     """Filters once and then dist, or everything on the whole row for every token: one sequence."""
     params = SamplingParams(temperature=0.6, top_k=5, top_p=0.9, min_p=0.05)
-    batch, seeds = Batch(P8[None], (params,), 0), np.arange(100)
+    batch, seeds = plain_batch(P8[None], (params,), 0), np.arange(100)
     drawn = llama_cpp.draw(batch, seeds, seeds)
     assert drawn.tolist() == llama_cpp.draw(batch, seeds, seeds, kernel=True).tolist()
     assert set(drawn.tolist()) <= {0, 1, 2, 3}
@@ -98,7 +98,7 @@ def test_bulk_draws_are_those_of_the_whole_chain(llama_cpp: Target) -> None:
 def test_a_nan_row_is_not_shown_to_the_library(llama_cpp: Target) -> None:
     """Nothing is kept or drawn of it."""
     row = np.where(np.arange(8) == 3, np.nan, P8).astype(np.float32)
-    batch, seeds = Batch(row[None], (SamplingParams(top_k=2),), 0), np.arange(3)
+    batch, seeds = plain_batch(row[None], (SamplingParams(top_k=2),), 0), np.arange(3)
     assert not llama_cpp.kept(batch).any()
     assert llama_cpp.draw(batch, seeds, seeds).tolist() == [-1, -1, -1]
     assert llama_cpp.draw(batch, seeds, seeds, kernel=True).tolist() == [-1, -1, -1]

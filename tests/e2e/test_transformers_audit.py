@@ -14,7 +14,7 @@ from sampler_audit.draws import Target
 from sampler_audit.targets import open_target
 from sampler_reference.conventions import CONVENTIONS
 from sampler_reference.kept_sets import judge_kept
-from sampler_scenarios.batches import Batch, build_batch
+from sampler_scenarios.batches import Batch, build_batch, plain_batch
 from sampler_scenarios.cells import parse_cell
 from sampler_scenarios.params import SamplingParams
 
@@ -64,7 +64,7 @@ def target() -> Iterator[Target]:
 
 def batch_of(row: list[float], params: SamplingParams) -> Batch:
     """The row alone."""
-    return Batch(np.array([row], dtype=np.float32), (params,), 0)
+    return plain_batch(np.array([row], dtype=np.float32), (params,), 0)
 
 
 def kept(target: Target, row: list[float], params: SamplingParams) -> list[int]:
