@@ -88,10 +88,10 @@ class InProcess:
     def step(self, batch: Batch, seeds: NDArray[np.int64]) -> Stepped:
         """The sampler's own step."""
         step = self.player.step(logits_of(batch), batch, seeds)
-        listed = (each and each[0] for each in step.log_probs)
+        first = [None if each is None else each[0] for each in step.log_probs]
         return Stepped(
             np.array([tokens[0] for tokens in step.token_ids]),
-            tuple(each and Listed(each.token_ids, each.values, each.ranks) for each in listed),
+            tuple(None if e is None else Listed(e.token_ids, e.values, e.ranks) for e in first),
         )
 
     def close(self) -> None:
@@ -114,6 +114,13 @@ def failures(cell: str, player: Player, info: TargetInfo) -> list[str]:
 def test_its_check_finds_it_and_passes_without_it(name: str, info: TargetInfo) -> None:
     """Histograms at alpha 1e-4; the other checks are exact."""
     cell = cell_for(name)
-    exact = replace(info, mass_error=2.0**-20, stages=STAGES, stateful=True, logits_error=0.0)
+    exact = replace(
+        info,
+        mass_error=2.0**-20,
+        stages=STAGES,
+        stateful=True,
+        verifies_drafts=True,
+        logits_error=0.0,
+    )
     assert DEFECTS[name].found_by in failures(cell, PlantedPlayer("twin", DEFECTS[name]), exact)
     assert failures(cell, Player("twin"), exact) == []
