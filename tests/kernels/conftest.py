@@ -19,6 +19,9 @@ from sampler_reference.processors import PROCESSORS
 from sampler_scenarios.params import SamplingParams
 from sampler_scenarios.requests import ModelConfig, Request
 
+# The tensors are small: beside other processes a second thread costs more than it gives.
+torch.set_num_threads(1)
+
 FLT_MAX = np.finfo(np.float32).max
 
 Oracle = Callable[..., NDArray[np.bool_]]

@@ -13,6 +13,8 @@ from sampler_kernels import (
     apply_filters_torch,
     apply_temperature,
     gumbel_draw,
+    log_probs_of,
+    ranks_of,
 )
 
 TWINNED = [name for name in sampler_kernels.__all__ if f"{name}_torch" in sampler_kernels.__all__]
@@ -74,6 +76,16 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ValueError,
         r"rows has shape \(\); \[1\]",
     ),
+    "token ids of another batch": (
+        lambda: log_probs_of(LOGITS, ONE[None]),
+        ValueError,
+        r"token_ids has shape \(1, 1\); \[2, any\]",
+    ),
+    "token ids that are no tensor": (
+        lambda: ranks_of(LOGITS, [[1], [2]]),  # type: ignore[arg-type]  # the error under test
+        TypeError,
+        "token_ids is list; a tensor of int64",
+    ),
     "temperature": (
         lambda: apply_temperature(LOGITS, torch.tensor(1.0)),
         ValueError,
@@ -95,6 +107,12 @@ def test_unknown_choices_are_refused() -> None:
         apply_filters(LOGITS, ties="random")  # type: ignore[arg-type]  # the error under test
     with pytest.raises(ValueError, match="'auto' and 'radix'"):
         apply_filters(LOGITS, path="sort")  # type: ignore[arg-type]  # the error under test
+    with pytest.raises(ValueError, match="min_p_arithmetic is 'exact'; 'float64' and 'float32'"):
+        apply_filters(LOGITS, min_p_arithmetic="exact")  # type: ignore[arg-type]  # the error under test
+    with pytest.raises(ValueError, match=r"noise is 'tl\.rand'; 'philox', .* and 'murmur-fp64'"):
+        gumbel_draw(LOGITS, TWO, TWO, noise="tl.rand")  # type: ignore[arg-type]  # the error under test
+    with pytest.raises(ValueError, match=r"domain is 4; 0 to 3 are allowed, one of the \*_DOMAIN"):
+        gumbel_draw(LOGITS, TWO, TWO, domain=4)
 
 
 def test_numbers_are_not_tensors() -> None:

@@ -1,5 +1,6 @@
 """What may not change a kept set or a token: tile, batch, place in it, stride, reading back."""
 
+import importlib
 from collections.abc import Callable
 from typing import TypedDict
 
@@ -8,7 +9,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sampler_kernels import Path, apply_filters, apply_temperature, gumbel_draw
+from sampler_kernels import (
+    Path,
+    apply_filters,
+    apply_temperature,
+    filter_and_draw,
+    gumbel_draw,
+    ranks_of,
+    top_log_probs,
+    verify_drafts,
+)
 
 HardRows = Callable[[int], dict[str, NDArray[np.float32]]]
 
@@ -110,6 +120,26 @@ def test_no_device_value_is_read_back(
     apply_temperature(logits.to("meta"), p)
     gumbel_draw(logits.to("meta"), k, k)
     assert len(launched) == 8
+
+
+def test_no_device_value_is_read_back_by_draws_lists_and_verification(
+    monkeypatch: pytest.MonkeyPatch, logits: torch.Tensor
+) -> None:
+    """Nor do these: 4 launches of the fused draw, 6 of log-probs, 5 of a verification in blocks."""
+    launched = []
+    modules = ("_rows", "_compact", "_radix", "filter_and_draw", "_log_sum", "log_probs", "_accept")
+    for name in (*modules, "verify"):
+        # A function of the package has the name of its module.
+        module = importlib.import_module(f"sampler_kernels.{name}")
+        monkeypatch.setattr(module, "launch", lambda kernel, *_, **__: launched.append(kernel))
+    rows, ids = logits.to("meta"), torch.zeros((6, 2), dtype=torch.int64, device="meta")
+    filter_and_draw(rows, ids[:, 0], ids[:, 0], top_k=ids[:, 0], return_mask=True)
+    top_log_probs(rows, 5)
+    ranks_of(rows, ids)
+    starts, drafts = torch.zeros(3, dtype=torch.int64, device="meta"), ids[:2].int()
+    draft_rows = torch.zeros((2, 2, 1000), device="meta")
+    verify_drafts(rows, drafts, draft_rows, starts, ids[:2, 0], ids[:2, 0], method="block")
+    assert len(launched) == 4 + 6 + 5
 
 
 READING: dict[str, Callable[[torch.Tensor], object]] = {
