@@ -182,6 +182,7 @@ def _plan_for(settings: AuditSettings, info: TargetInfo | None = None) -> AuditP
         slow=info is None or info.slow,
         stages=info.stages if info else (),
         stateful=info is not None and info.stateful,
+        verifies_drafts=info is not None and info.verifies_drafts,
     )
 
 

@@ -20,8 +20,8 @@ class TargetInfo:
         path: Which code path this is, and whether this installation would take it by itself.
         convention: Name of the declared entry of ``sampler_reference.conventions.CONVENTIONS``.
         draws: Whether it draws tokens; otherwise it only masks logits, with top_k and top_p.
-        own_noise: Whether a token is a function of its seed and position by the noise of
-            ``sampler_reference.noise``, so that seeds and single tokens can be checked.
+        own_noise: Whether a token is a function of its seed and position by the noise of its
+            convention, so that seeds and single tokens can be checked.
         mass_error: Bound on the error of a cumulative probability in its arithmetic
             (the band at the top-p edge, beyond the reference's own).
         min_p_error: Bound on the error of its min_p threshold, in nats.
@@ -29,8 +29,9 @@ class TargetInfo:
             otherwise rows that hold such values do not gate.
         slow: Whether a full row takes seconds here, so that plans must keep rows short.
         stages: The stages before the filters that it has, of ``params.STAGES``.
-        stateful: Whether it keeps requests in slots, so that batches may have a past and drafts,
-            and a ``step`` may be asked for.
+        stateful: Whether it keeps requests in slots, so that batches may have a past, and a
+            ``step`` may be asked for.
+        verifies_drafts: Whether batches may have drafts.
         logits_error: Bound on the relative error of its logits after all stages and temperature,
             0 where they are the reference's to the bit; None where it does not show them.
     """
@@ -48,6 +49,7 @@ class TargetInfo:
     slow: bool = False
     stages: tuple[str, ...] = ()
     stateful: bool = False
+    verifies_drafts: bool = False
     logits_error: float | None = None
 
 
@@ -55,7 +57,8 @@ class TargetInfo:
 class Listed:
     """The tokens that a reply lists at one position, ``[n]``, the sampled one first.
 
-    ``values`` are float32 log-probs, ``ranks`` int64: how many tokens are at least as likely.
+    ``values`` are float32 log-probs, ``ranks`` int64: how many tokens are at least as likely, -1
+    where the engine does not say.
     """
 
     token_ids: NDArray[np.int64]

@@ -18,9 +18,9 @@ from sampler_audit.results import CellResult, CheckResult, LadderStep, Outcome
 from sampler_audit.state_probe import check_rows, check_steps, check_verified, expected_row
 from sampler_reference.conventions import CONVENTIONS, Conventions, effective_temperature, refusal
 from sampler_reference.distribution import Distribution, reference_distribution, scaled
-from sampler_scenarios.batches import PATTERNS, Batch, build_batch
+from sampler_scenarios.batches import PATTERNS, Batch, build_batch, without_stages
 from sampler_scenarios.cells import Cell
-from sampler_scenarios.params import FILTERS, SamplingParams
+from sampler_scenarios.params import FILTERS, STAGES, SamplingParams
 from sampler_scenarios.rows import kind_of
 
 _NOISE_WORK = 2**18
@@ -62,7 +62,8 @@ def examine(cell: Cell, target: Target, plan: AuditPlan) -> Examined:
     """
     started = time.perf_counter()
     conventions = CONVENTIONS[target.info.convention]
-    batch = build_batch(cell)
+    # Mates have every stage on; an engine is asked for those alone that it has.
+    batch = without_stages(build_batch(cell), set(STAGES) - set(target.info.stages))
     reason = (
         _missing(cell, target)
         or refusal(batch.params[batch.index], conventions)
@@ -82,8 +83,10 @@ def _missing(cell: Cell, target: Target) -> str | None:
     info, pattern = target.info, PATTERNS[cell.batch]
     if lacking := [stage for stage in cell.stages if stage not in info.stages]:
         return f"{info.name} has no {lacking[0]}"
-    if (pattern.past or pattern.n_drafts) and not info.stateful:
+    if pattern.past and not info.stateful:
         return f"{info.name} keeps no requests from step to step"
+    if pattern.n_drafts and not info.verifies_drafts:
+        return f"{info.name} is not asked to verify drafts"
     return None
 
 
@@ -157,8 +160,16 @@ def _examine_rows(
     all_rows = bool(cell.stages or pattern.past or pattern.n_drafts)
     rows = range(len(shown)) if all_rows else (batch.index,)
     checks = [check_rows(shown, batch, rows, conventions, error=error)]
-    if pattern.past and target.info.stateful:
-        checks += check_steps(batch, shown, target, conventions, seed=plan.seed, cell_id=cell.id)
+    if pattern.past or pattern.n_drafts:
+        checks += check_steps(
+            batch,
+            shown,
+            target,
+            conventions,
+            noise_name=conventions.noise if target.info.own_noise else "",
+            seed=plan.seed,
+            cell_id=cell.id,
+        )
     return tuple(checks)
 
 
@@ -193,7 +204,8 @@ def _examine_draws(examined: Examined, batch: Batch, target: Target, plan: Audit
     if cell.batch == PROBE_PATTERN and target.info.own_noise and distribution.may_keep.any():
         temperature = effective_temperature(cell.params.temperature, examined.conventions)
         z = np.where(examined.mask, scaled(_row(examined), temperature), -np.inf)
-        checks += probe(batch, z, target, seed=plan.seed, cell_id=cell.id)
+        noise = examined.conventions.noise
+        checks += probe(batch, z, target, noise=noise, seed=plan.seed, cell_id=cell.id)
     result = replace(examined.result, checks=tuple(checks))
     # What falls outside is the support check's, which asks for a second sample first.
     possible = tokens[support.inside(tokens, distribution) & (tokens >= 0)]

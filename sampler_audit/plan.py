@@ -75,6 +75,9 @@ STATEFUL_KINDS = {
 STAGE_KINDS = ("dense-normal", "bf16-rounded", "finite-20-spread")
 """Kinds of row on which stages are tried, in turn: dense, tied, and with few tokens left."""
 
+Patterns = tuple[tuple[str, ...], ...]
+"""Names of STATEFUL_KINDS that a target can play: those with a past, and those with drafts."""
+
 CROWD = 64
 
 TAIL = 32768
@@ -93,7 +96,7 @@ class Sizes:
     """Vocabulary sizes of a plan, so that an engine that is slow here still gets every kind.
 
     ``base`` serves synthetic rows, ``edge`` the covering array, ``crowd`` rows among mates, and
-    and ``real`` is the number of likeliest tokens of a real row that are kept.
+    ``real`` is the number of likeliest tokens of a real row that are kept.
     """
 
     base: int
@@ -138,12 +141,13 @@ def build_plan(
     slow: bool = False,
     stages: Sequence[str] = (),
     stateful: bool = False,
+    verifies_drafts: bool = False,
 ) -> AuditPlan:
     """The plan for one target: ``slow`` asks for short rows.
 
-    ``stages`` are those that the target has, and ``stateful`` says whether a batch may have a past
-    and drafts. ``all`` combinations hold each stage beside every combination of filters, and all
-    pairs of stages.
+    ``stages`` are those that the target has; ``stateful`` says whether a batch may have a past,
+    ``verifies_drafts`` whether it may have drafts. ``all`` combinations hold each stage beside
+    every combination of filters, and all pairs of stages.
 
     Raises:
         UsageError: an unknown combination, row or id, or a number outside its range.
@@ -161,7 +165,8 @@ def build_plan(
             combos, rows = combo_name(cells[0].combo), cells[0].row
         else:
             rows = _rows_of(combos, rows)
-            cells = list(_cells(selected, rows, slow=slow, stateful=stateful))
+            patterns = _stateful_patterns(stateful, verifies_drafts)
+            cells = list(_cells(selected, rows, slow=slow, patterns=patterns))
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
     return AuditPlan(
@@ -204,22 +209,30 @@ def _rows_of(combos: str, rows: str) -> str:
     return "quick" if (combos, rows) == ("core", "core") else rows
 
 
-def _cells(combos: Sequence[Combo], rows: str, *, slow: bool, stateful: bool) -> Iterator[Cell]:
+def _stateful_patterns(stateful: bool, verifies_drafts: bool) -> Patterns:
+    past = tuple(name for name in STATEFUL_KINDS if PATTERNS[name].past and stateful)
+    drafts = (name for name in STATEFUL_KINDS if PATTERNS[name].n_drafts and verifies_drafts)
+    return tuple(names for names in (past, tuple(drafts)) if names)
+
+
+def _cells(combos: Sequence[Combo], rows: str, *, slow: bool, patterns: Patterns) -> Iterator[Cell]:
     sizes, quick = SLOW if slow else FAST, rows == "quick"
     if rows not in ("quick", "core", "full"):
         yield from _named_rows(combos, rows.split(","), sizes)
         return
+    turns: dict[Combo, int] = {}
     for index, combo in enumerate(combos):
-        if set(combo) - set(FILTERS):
-            alone, *crowded = _staged(combo, index, sizes, stateful=stateful)
-            # Of many combinations each is tried in some way, and every way on some of them.
+        if stages := _split(combo)[1]:
+            alone, *crowded = _staged(combo, index, sizes, patterns)
+            # Counted by stage, so that it meets every past and every way of drafts beside some set
+            # of filters.
+            turn = turns[stages] = turns.get(stages, index) + 1
             if rows == "full" or len(combos) <= _FEW:
                 yield from (alone, *crowded)
             else:
-                yield from (*([] if quick else [alone]), crowded[index % len(crowded)])
+                yield from (*([] if quick else [alone]), crowded[turn % len(crowded)])
             continue
-        if stateful:
-            yield from _stateful(combo, sizes)
+        yield from _stateful(combo, sizes, patterns)
         yield from _typical(combo, sizes, full=rows == "full", quick=quick)
         yield from _patterns(combo, sizes, quick=quick)
         yield from _vocabularies(combo, sizes, quick=quick)
@@ -289,24 +302,22 @@ def _patterns(combo: Combo, sizes: Sizes, *, quick: bool) -> Iterator[Cell]:
             yield Cell(f"{kind}@{sizes.crowd}", settings[index % len(settings)], pattern)
 
 
-def _stateful(combo: Combo, sizes: Sizes) -> Iterator[Cell]:
+def _stateful(combo: Combo, sizes: Sizes, patterns: Patterns) -> Iterator[Cell]:
     """Every pattern with a past or with drafts."""
     settings = typical_params(combo)
-    for index, (pattern, kind) in enumerate(STATEFUL_KINDS.items()):
-        yield Cell(f"{kind}@{sizes.crowd}", settings[index % len(settings)], pattern)
+    for index, pattern in enumerate(name for names in patterns for name in names):
+        row = f"{STATEFUL_KINDS[pattern]}@{sizes.crowd}"
+        yield Cell(row, settings[index % len(settings)], pattern)
 
 
-def _staged(combo: Combo, index: int, sizes: Sizes, *, stateful: bool) -> Iterator[Cell]:
-    """A combination with stages: alone, among mates, and with one past and one way of drafts."""
+def _staged(combo: Combo, index: int, sizes: Sizes, patterns: Patterns) -> Iterator[Cell]:
+    """A combination with stages: alone, then among mates, with every past, with every draft."""
     filters, stages = _split(combo)
     params = typical_params(filters)[0]
     kind = STAGE_KINDS[index % len(STAGE_KINDS)]
     yield Cell(f"{kind}@{sizes.base}", params, stages=stages)
     yield Cell(f"dense-normal@{sizes.crowd}", params, PROBE_PATTERN, stages)
-    past = [name for name in STATEFUL_KINDS if PATTERNS[name].past]
-    drafts = [name for name in STATEFUL_KINDS if PATTERNS[name].n_drafts]
-    for names in (past, drafts) if stateful else ():
-        pattern = names[index // len(STAGE_KINDS) % len(names)]
+    for pattern in (name for names in patterns for name in names):
         yield Cell(f"{STATEFUL_KINDS[pattern]}@{sizes.crowd}", params, pattern, stages)
 
 

@@ -1,13 +1,15 @@
 """The protocol of seeds and noise: the same draws asked for in other surroundings, and end values.
 
-Only for a target whose noise is the reference's. Asks the engine; what the answers mean is up to
+Only for a target whose noise the reference knows. Asks the engine; what the answers mean is up to
 the checks.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler_audit.checks import noise, seeds
+from sampler_audit.checks import seeds
+from sampler_audit.checks.noise import check as check_noise
+from sampler_audit.checks.noise import end_values
 from sampler_audit.draws import Target
 from sampler_audit.plan import draw_seeds
 from sampler_audit.results import CheckResult
@@ -19,11 +21,18 @@ _ORDERED = 128
 
 
 def probe(
-    batch: Batch, z: NDArray[np.float32], target: Target, *, seed: int, cell_id: str
+    batch: Batch,
+    z: NDArray[np.float32],
+    target: Target,
+    *,
+    noise: str,
+    seed: int,
+    cell_id: str,
 ) -> list[CheckResult]:
     """Seeds and noise of row ``batch.index``, which is drawn from ``z`` ``[vocab_size]``.
 
-    ``z`` is divided by temperature and -inf where the engine kept nothing.
+    ``z`` is divided by temperature and -inf where the engine kept nothing; ``noise`` is the name of
+    the target's.
 
     Raises:
         TargetError: the engine raised, died, hung or sent nonsense.
@@ -31,22 +40,26 @@ def probe(
     drawn = draw_seeds(seed, f"{cell_id}/probe", _SEEDED)
     positions = np.arange(_SEEDED, dtype=np.int64) * 3 + 2**32
     seeded = _seeded_draws(batch, target, drawn, positions)
-    checks = [seeds.check_equal(seeded), seeds.check_independent(seeded), *_noise_ends(target)]
+    checks = [seeds.check_equal(seeded), seeds.check_independent(seeded)]
+    checks += _noise_ends(target, noise)
     for source, tokens in (("bulk", seeded.in_batch), ("kernel", seeded.by_kernel)):
-        checks.append(noise.check(tokens, z.astype(np.float64), drawn, positions, source=source))
+        at = drawn, positions
+        checks.append(
+            check_noise(tokens, z.astype(np.float64), *at, noise_name=noise, source=source)
+        )
     return checks
 
 
-def _noise_ends(target: Target) -> list[CheckResult]:
+def _noise_ends(target: Target, noise: str) -> list[CheckResult]:
     """Draws whose uniform is near an end of its range, on both ways to draw."""
     checks = []
-    for name, (z, seed, position) in noise.end_values().items():
+    for name, (z, seed, position) in end_values(noise).items():
         batch = plain_batch(z.astype(np.float32)[None], (SamplingParams(),), 0)
         at = np.array([seed]), np.array([position])
         for kernel in (False, True):
             tokens = target.draw(batch, *at, kernel=kernel)
             source = f"{name}, {'kernel' if kernel else 'bulk'}"
-            checks.append(noise.check(tokens, z, *at, source=source))
+            checks.append(check_noise(tokens, z, *at, noise_name=noise, source=source))
     return checks
 
 

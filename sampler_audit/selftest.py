@@ -19,6 +19,7 @@ from sampler_audit.results import (
 )
 from sampler_audit.statistics.calibration import healthy_runs
 from sampler_reference.defects import DEFECTS
+from sampler_scenarios.corpus import CORPUS
 from sampler_scenarios.params import FILTERS, STAGES
 
 N_HEALTHY = 5
@@ -70,13 +71,17 @@ def run_selftest(
     )
 
 
-def _audit(seed: int, combos: str, options: dict[str, str]) -> TargetReport:
-    settings = AuditSettings(combos=combos, rows="quick", seed=seed, alpha=ALPHA)
+def _audit(
+    seed: int, combos: str, options: dict[str, str], only: str | None = None
+) -> TargetReport:
+    settings = AuditSettings(combos=combos, rows="quick", only=only, seed=seed, alpha=ALPHA)
     return run_audit(settings, [TargetRequest(name="builtin", options=options)]).targets[0]
 
 
 def _planted(name: str, seed: int) -> PlantedRun:
-    report = _audit(seed, combos_for(name), {"defect": name})
+    entry = CORPUS.get(DEFECTS[name].entry)
+    only = entry.cells[0] if entry else None
+    report = _audit(seed, combos_for(name), {"defect": name}, only)
     checks = failing_checks(report)
     return PlantedRun(
         defect=name,

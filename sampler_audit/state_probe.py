@@ -31,9 +31,10 @@ _STEPS = 2
 def expected_row(batch: Batch, i: int, conventions: Conventions) -> NDArray[np.float32]:
     """Row i as it reaches the filters, ``[vocab_size]``: every stage of its request has acted."""
     request = batch.rows[i]
+    row: NDArray[np.float32] = batch.logits[i]
     if request.combo == request.params.combo:
-        return batch.logits[i]
-    return process(batch.logits[i], request, batch.model, conventions)
+        return row
+    return process(row, request, batch.model, conventions)
 
 
 def check_rows(
@@ -60,10 +61,13 @@ def check_steps(
     target: Target,
     conventions: Conventions,
     *,
+    noise_name: str,
     seed: int,
     cell_id: str,
 ) -> list[CheckResult]:
     """Tokens and listings of every request of the batch, each step with seeds of its own.
+
+    ``noise_name`` is empty for a target whose tokens are no known function of seed and position.
 
     Raises:
         TargetError: the engine raised, died, hung or sent nonsense.
@@ -72,7 +76,7 @@ def check_steps(
     drawn = draw_seeds(seed, f"{cell_id}/steps", _STEPS * n).reshape(_STEPS, n)
     steps = [target.step(batch, seeds) for seeds in drawn]
     return [
-        _tokens(batch, filtered, steps, drawn),
+        _tokens(batch, filtered, steps, drawn, noise_name),
         *(_listings(batch, step, conventions) for step in steps[:1]),
     ]
 
@@ -118,16 +122,61 @@ def _softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _tokens(
-    batch: Batch, filtered: NDArray[np.float32], steps: Sequence[Stepped], drawn: NDArray[np.int64]
+    batch: Batch,
+    filtered: NDArray[np.float32],
+    steps: Sequence[Stepped],
+    drawn: NDArray[np.int64],
+    noise_name: str,
 ) -> CheckResult:
-    """Every token is the one that the request's own seed and position pick from its own row."""
+    """Every token is the one that the request's own seed and position pick from its own row.
+
+    Without noise that is known: it is one of those that are left in its own row.
+    """
+    if not noise_name:
+        return _inside(batch, filtered, steps)
     for step, seeds in zip(steps, drawn, strict=True):
-        for i, request in enumerate(batch.requests):
-            at = seeds[i : i + 1], np.array([request.position])
-            z = filtered[i].astype(np.float64)
-            found = noise.check(step.token_ids[i : i + 1], z, *at, source=f"step, request {i}")
+        for i, row in enumerate(_first_rows(batch)):
+            at = seeds[i : i + 1], np.array([batch.requests[i].position])
+            z = filtered[row].astype(np.float64)
+            token, source = step.token_ids[i : i + 1], f"step, request {i}"
+            drafts = batch.drafts[i] if batch.drafts else ()
+            if drafts and _accepted(z, drafts[0], *at) is not False:
+                # Near its edge the uniform may settle it either way.
+                if token[0] == drafts[0] or _accepted(z, drafts[0], *at) is None:
+                    continue
+                reason = f"{source}: draft {drafts[0]} is accepted, but {token[0]} was emitted"
+                return CheckResult(check="seeds", outcome="fail", reason=reason)
+            if drafts:
+                z[drafts[0]] = -np.inf
+                found = noise.check(token, z, *at, domain=RESIDUAL, source=source)
+            else:
+                found = noise.check(token, z, *at, noise_name=noise_name, source=source)
             if found.outcome != "pass":
                 return CheckResult(check="seeds", outcome=found.outcome, reason=found.reason)
+    return CheckResult(check="seeds", outcome="pass")
+
+
+def _first_rows(batch: Batch) -> list[int]:
+    """The first row of every request: later ones follow its drafts."""
+    return [row for row, (_, after) in enumerate(batch.owners) if after == 0]
+
+
+def _accepted(
+    z: NDArray[np.float64], draft: int, seeds: NDArray[np.int64], positions: NDArray[np.int64]
+) -> bool | None:
+    """Whether a draft that counts as certain is accepted; None where rounding may decide."""
+    p = _softmax(z)[draft]
+    u = uniforms(seeds, positions, np.array([0]), ACCEPTANCE)[0, 0]
+    return None if abs(p - u) <= _ROUNDING * max(p, u) else bool(u < p)
+
+
+def _inside(batch: Batch, filtered: NDArray[np.float32], steps: Sequence[Stepped]) -> CheckResult:
+    rows = _first_rows(batch)
+    for step in steps:
+        for i, token in enumerate(step.token_ids.tolist()):
+            if not 0 <= token < filtered.shape[1] or np.isneginf(filtered[rows[i], token]):
+                reason = f"step, request {i} drew {token}, which its row does not keep"
+                return CheckResult(check="seeds", outcome="fail", reason=reason)
     return CheckResult(check="seeds", outcome="pass")
 
 
@@ -140,10 +189,16 @@ def _listings(batch: Batch, step: Stepped, conventions: Conventions) -> CheckRes
             return CheckResult(check=log_probs.NAME, outcome="fail", reason=f"request {i} {told}")
         if found is None:
             continue
-        values = values_of(batch.logits[i], request, batch.model, conventions, "raw_logprobs")
+        row = batch.logits[_first_rows(batch)[i]]
+        if step.token_ids[i] < 0:
+            # Nothing was left to draw, so that the list has nothing to begin with.
+            continue
+        values = values_of(row, request, batch.model, conventions, "raw_logprobs")
         chosen, n = params.logprob_token_ids, params.logprobs
         expected = list_tokens(values, int(step.token_ids[i]), n if n is not None else 0, chosen)
-        result = log_probs.check(found, expected, who=f"request {i}")
+        result = log_probs.check(
+            found, expected, values, chosen=chosen is not None, who=f"request {i}"
+        )
         if result.outcome != "pass":
             return result
     return CheckResult(check=log_probs.NAME, outcome="pass")

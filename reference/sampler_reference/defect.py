@@ -39,6 +39,8 @@ class Defect:
             is no function of the request.
         pooled: Whether it is in the fixed list of alternatives of a run, DEFECT_LIST_VERSION.
         found_by: The check of the audit that must see it.
+        entry: The entry of the fault corpus in whose first cell it shows; empty where a quick plan
+            shows it.
     """
 
     name: str
@@ -51,3 +53,4 @@ class Defect:
     process: Processor | None = None
     pooled: bool = False
     found_by: str = "kept set"
+    entry: str = ""

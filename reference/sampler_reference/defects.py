@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sampler_reference.corpus_defects import CORPUS_DEFECTS
 from sampler_reference.defect import Defect
 from sampler_reference.defect_laws import (
     min_p_absolute,
@@ -273,7 +274,11 @@ _ALL = (
     ),
 )
 
-DEFECTS: dict[str, Defect] = {**{defect.name: defect for defect in _ALL}, **STAGE_DEFECTS}
+DEFECTS: dict[str, Defect] = {
+    **{defect.name: defect for defect in _ALL},
+    **STAGE_DEFECTS,
+    **CORPUS_DEFECTS,
+}
 """Every planted defect by name."""
 
 POOLED: tuple[str, ...] = tuple(defect.name for defect in _ALL if defect.pooled)

@@ -46,11 +46,14 @@ class Arithmetic:
 FLOAT32 = Arithmetic(u_max=1 - 2.0**-24, score_error=2e-6, u_error=2.0**-23, half_ulp=2.0**-24)
 FLOAT64 = Arithmetic(u_max=1 - 2.0**-53, score_error=4e-15, u_error=2.0**-52, half_ulp=2.0**-53)
 
-LOW_END = (1337225, 0, 12)
-"""Seed, position and token of a uniform of 1.76e-9: 0 where it is kept in 24 bits."""
+ENDS = {
+    "philox": ((1337225, 0, 12), (13045, 0, 69)),
+    "murmur": ((4630410, 0, 2), (384739, 0, 75)),
+}
+"""By noise the seed, position and token of a uniform near 0 and of one near 1.
 
-HIGH_END = (13045, 0, 69)
-"""Seed, position and token of a uniform of 1 - 9.4e-9: 1 where it is rounded to float32."""
+The first is about 1.7e-9, which is 0 where it is kept in 24 bits; the second is 1 where it is
+rounded to float32."""
 
 _ROUNDS = 10
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))

@@ -182,6 +182,14 @@ _ALL = (
         found_by="histogram",
     ),
     Defect(
+        name="drafts-not-counted",
+        summary="the row of a draft does not see the drafts before it as emitted",
+        stage="speculative",
+        source="vllm-project/vllm-ascend#7785, there for the tokens of the last step",
+        needs=frozenset({"frequency_penalty"}),
+        found_by="logits",
+    ),
+    Defect(
         name="bonus-unfiltered",
         summary="no filter acts on the token after the last accepted draft",
         stage="speculative",

@@ -17,15 +17,23 @@ ERROR = 1e-5
 """Absolute error in nats, and relative beyond 1, of float32 log-probs over 2^18 tokens."""
 
 
-def check(found: Listed, expected: Listing, *, who: str) -> CheckResult:
-    """Fails where the list of ``who`` is not the reference's; the sampled token comes first."""
-    complaint = _complaint(found, expected)
+def check(
+    found: Listed, expected: Listing, values: NDArray[np.float64], *, chosen: bool, who: str
+) -> CheckResult:
+    """Fails where the list of ``who`` is not the reference's; the sampled token comes first.
+
+    ``values`` are those of the whole row, ``[vocab_size]``: of tokens that tie there any may be
+    listed, unless they were ``chosen`` by id.
+    """
+    complaint = _complaint(found, expected, values, chosen=chosen)
     if complaint is None:
         return CheckResult(check=NAME, outcome="pass")
     return CheckResult(check=NAME, outcome="fail", reason=f"{who}: {complaint}")
 
 
-def _complaint(found: Listed, expected: Listing) -> str | None:
+def _complaint(
+    found: Listed, expected: Listing, values: NDArray[np.float64], *, chosen: bool
+) -> str | None:
     ids = found.token_ids
     if ids.size != expected.token_ids.size:
         return f"{ids.size} tokens are listed instead of {expected.token_ids.size}"
@@ -33,14 +41,28 @@ def _complaint(found: Listed, expected: Listing) -> str | None:
         return "a token is listed twice"
     if ids[0] != expected.token_ids[0]:
         return f"the list begins with token {ids[0]}, but {expected.token_ids[0]} was sampled"
-    # Tied tokens have equal values and ranks, so that only the ids may differ.
+    if (wrong := _displaced(ids, expected, values, chosen=chosen)).any():
+        i = int(np.argmax(wrong))
+        return f"token {ids[i]} is listed in place of token {expected.token_ids[i]}"
     if (wrong := _far(found.values, expected.values)).any():
         i = int(np.argmax(wrong))
         return f"token {ids[i]} has {found.values[i]:.6g} instead of {expected.values[i]:.6g}"
-    if (found.ranks != expected.ranks).any():
-        i = int(np.argmax(found.ranks != expected.ranks))
+    # An engine that says the rank of the sampled token alone has -1 elsewhere.
+    if (wrong := (found.ranks != -1) & (found.ranks != expected.ranks)).any():
+        i = int(np.argmax(wrong))
         return f"token {ids[i]} has rank {found.ranks[i]} instead of {expected.ranks[i]}"
     return None
+
+
+def _displaced(
+    ids: NDArray[np.int64], expected: Listing, values: NDArray[np.float64], *, chosen: bool
+) -> NDArray[np.bool_]:
+    """Which tokens are neither the reference's nor tied with it; with ``chosen`` no tie counts."""
+    other = ids != expected.token_ids
+    known = (ids >= 0) & (ids < values.size)
+    tied = known & (values[np.where(known, ids, 0)] == expected.values)
+    displaced: NDArray[np.bool_] = other if chosen else other & ~tied
+    return displaced
 
 
 def _far(a: NDArray[np.float32], b: NDArray[np.float64]) -> NDArray[np.bool_]:

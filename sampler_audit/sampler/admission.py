@@ -7,6 +7,7 @@ has refused at construction.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from numbers import Integral
 from typing import Protocol
 
 from sampler_scenarios.params import STAGES, SamplingParams
@@ -60,6 +61,7 @@ def admit(
     """
     params = request.params
     complaints = chain(
+        _choices(params),
         _outside_vocabulary(request, model.vocab_size),
         _too_many(params, model, limits),
         _log_probs(params, model, limits),
@@ -84,6 +86,11 @@ def stop_set(params: SamplingParams, model: ModelConfig) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*params.stop_token_ids, *model.eos_token_ids)))
 
 
+def _choices(params: SamplingParams) -> Iterator[str]:
+    if params.n != 1:
+        yield f"n must be 1 for each request that is added, see seeds.choices, got {params.n}"
+
+
 def _outside_vocabulary(request: Request, vocab_size: int) -> Iterator[str]:
     params = request.params
     lists: tuple[tuple[str, Iterable[int]], ...] = (
@@ -95,10 +102,14 @@ def _outside_vocabulary(request: Request, vocab_size: int) -> Iterator[str]:
         ("bad_words", chain.from_iterable(params.bad_words)),
         ("logprob_token_ids", params.logprob_token_ids or ()),
         ("trace_token_ids", params.trace_token_ids or ()),
+        (
+            "prompt_logprob_token_ids",
+            chain.from_iterable(params.prompt_logprob_token_ids or ()),
+        ),
     )
     for name, token_ids in lists:
         for token_id in token_ids:
-            if not 0 <= token_id < vocab_size:
+            if not (isinstance(token_id, Integral) and 0 <= token_id < vocab_size):
                 yield f"{name} must be token ids in [0, {vocab_size}), got {token_id}"
 
 
@@ -146,6 +157,15 @@ def _log_probs(params: SamplingParams, model: ModelConfig, limits: Limits) -> It
         n_asked = model.vocab_size if given == -1 else given
         if n_asked is not None and n_asked > most:
             yield f"{name} must be at most {most} (-1 asks for {model.vocab_size}), got {given}"
+    rows = params.prompt_logprob_token_ids or ()
+    if widest := max((len(row) for row in rows if len(row) > most), default=0):
+        yield f"a row of prompt_logprob_token_ids must hold at most {most} token ids, got {widest}"
+    if params.prompt_logprob_start + len(rows) > model.max_model_len - 1:
+        yield (
+            "prompt_logprob_token_ids, from prompt_logprob_start on, must be at most the"
+            f" {model.max_model_len - 1} rows that a prompt can have, got"
+            f" {params.prompt_logprob_start + len(rows)}"
+        )
     chosen = params.logprob_token_ids
     if chosen is not None and params.logprobs not in (None, len(chosen)):
         yield (
@@ -173,7 +193,6 @@ def _trace(request: Request, speculative: bool) -> Iterator[str]:
     if params.trace_token_ids is None:
         return
     conflicts = (
-        ("n", params.n, 1),
         ("prompt_logprobs", params.prompt_logprobs, None),
         ("bad_words", params.bad_words, ()),
         ("thinking_token_budget", params.thinking_token_budget, None),

@@ -17,9 +17,10 @@ from sampler_audit.sampler.filters import Filters
 from sampler_audit.sampler.history import TokenHistory
 from sampler_audit.sampler.launches import Launches
 from sampler_audit.sampler.layout import Layout
-from sampler_audit.sampler.log_probs import LogProbs, LogProbsMode
+from sampler_audit.sampler.log_probs import LogProbs, LogProbsMode, TokenLogProbs
 from sampler_audit.sampler.logits import StepLogits
 from sampler_audit.sampler.pipeline import Path
+from sampler_audit.sampler.prompt_log_probs import Prompts
 from sampler_audit.sampler.slots import Slots
 from sampler_audit.sampler.speculative import Verifier
 from sampler_audit.sampler.stages import (
@@ -94,13 +95,14 @@ class BatchedSampler:
         self._draw = Draw(around, self._filters, draw_path, rng)
         self._verifier = Verifier(launches, self._draw, verify_method)
         self._log_probs = LogProbs(launches, log_probs_mode)
+        self._prompts = Prompts(log_probs_mode, path)
         self._traces = Traces(self._history)
         # Custom processors come first: they alone may raise, and the slot is not yet taken.
         self._states: tuple[SlotState, ...] = (
             self._processors,
             *(stage for stage in self._stages if stage is not self._processors),
             *(self._history, self._counts, self._filters, self._draw),
-            *(self._log_probs, self._traces),
+            *(self._log_probs, self._prompts, self._traces),
         )
 
     def add(self, request: Request) -> int:
@@ -128,6 +130,19 @@ class BatchedSampler:
         for state in self._states:
             state.add(slot, request)
         return self._slots.take()
+
+    def prompt_log_probs(self, slot: int, logits: torch.Tensor) -> tuple[TokenLogProbs | None, ...]:
+        """Take the logits of the prompt's next rows; the listings of its tokens so far.
+
+        ``logits`` are ``[n, vocab_size]``, any n: how a prompt is cut changes no bit. Row i scores
+        token i + 1, so that the first token has no listing.
+
+        Raises:
+            KeyError: no request holds the slot.
+            ValueError: the request asked for none, or more rows than the prompt has tokens.
+        """
+        self._slots.require([slot])
+        return self._prompts.take(slot, logits)
 
     def remove(self, slot: int) -> None:
         """The request has ended, and its slot may be taken again.
@@ -272,6 +287,9 @@ class BatchedSampler:
                 f"got {list(logits.shape)}"
             )
         check_grammar(grammar, layout, self._around.model.vocab_size)
+        conventions = self._around.conventions
+        if "grammar" not in conventions.processing and any(m is not None for m in grammar or ()):
+            raise ValueError(f"grammar must be None: {conventions.name} has no grammar, got a mask")
         return StepInput(layout, grammar, self._history)
 
     def _processed(self, logits: torch.Tensor, step: StepInput) -> StepLogits:

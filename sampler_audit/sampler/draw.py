@@ -17,6 +17,9 @@ from sampler_scenarios.requests import Request
 DrawPath = Literal["fused", "masked"]
 """``fused`` decides and draws at once; ``masked`` writes masked logits and draws from them."""
 
+VERIFY_NOISE: kernels.Noise = "philox"
+"""The noise with which ``verify_drafts`` draws."""
+
 FUSED_OBSTACLES = {
     "masked": "the masked path was asked for",
     "several calls": "the conventions take more than one call to filter",
@@ -90,9 +93,27 @@ class Draw:
 
     def masked(self, logits: torch.Tensor, layout: Layout, *, want_mask: bool) -> Drawn:
         """Draw from masked logits."""
-        draw = self._launches.of(kernels.gumbel_draw, kernels.gumbel_draw_torch)
-        token_ids = draw(logits, self.seeds(layout), layout.positions_on_device, noise=self._noise)
+        token_ids = self._race(logits, self.seeds(layout), layout.positions_on_device)
         return Drawn(_one_each(token_ids), kept_mask(logits) if want_mask else None)
+
+    def without_drafts(self, logits: torch.Tensor, layout: Layout) -> dict[int, tuple[int, ...]]:
+        """The tokens of the requests that have no drafts, by their place among the requests.
+
+        Empty where verification draws with the same noise and so gives the same tokens.
+        """
+        requests = [i for i, drafts in enumerate(layout.drafts) if not drafts]
+        if self._noise == VERIFY_NOISE or not requests:
+            return {}
+        rows = layout.on_device("rows without drafts", layout.starts[requests])
+        seeds, positions = self.seeds(layout)[rows], layout.positions_on_device[rows]
+        token_ids = self._race(logits[rows], seeds, positions)
+        return dict(zip(requests, _one_each(token_ids), strict=True))
+
+    def _race(
+        self, logits: torch.Tensor, seeds: torch.Tensor, positions: torch.Tensor
+    ) -> torch.Tensor:
+        draw = self._launches.of(kernels.gumbel_draw, kernels.gumbel_draw_torch)
+        return draw(logits, seeds, positions, noise=self._noise)
 
 
 def _one_each(token_ids: torch.Tensor) -> tuple[tuple[int, ...], ...]:

@@ -92,6 +92,8 @@ class PlantedSampler(Sampler):
             drawn = super().draw_row(row, params, seeds, positions)
             drawn[::16] = row.numel()
             return drawn
+        if name == "masked-row-draws-first-id":
+            return super().draw_row(row, params, seeds, positions).clamp(min=0)
         if name == "first-row-seed":
             seeds = seeds[:1].expand_as(seeds)
         elif name == "fixed-seed":

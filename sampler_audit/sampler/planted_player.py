@@ -16,6 +16,7 @@ from sampler_audit.sampler.player import Player
 from sampler_audit.sampler.step import Step
 from sampler_reference.conventions import CONVENTIONS, Conventions
 from sampler_reference.defects import Defect
+from sampler_reference.processors import process
 from sampler_scenarios.batches import Batch
 from sampler_scenarios.params import Combo, SamplingParams
 
@@ -36,10 +37,13 @@ class PlantedPlayer(Player):
         conventions: Conventions = CONVENTIONS["sampler-audit"],
     ) -> None:
         super().__init__(path, conventions)
+        if defect.name == "log-probs-after-temperature":
+            self._log_probs_mode = "processed_logprobs"
         self._defect = defect
         self._when = frozenset(when)
         self._right = self._pipeline
         self._pipeline = PlantedSampler(path, defect, conventions=conventions)
+        self._chance = np.random.default_rng(20261130)
 
     def processed(self, logits: torch.Tensor, batch: Batch) -> torch.Tensor:
         """See ``Player.processed``."""
@@ -49,10 +53,24 @@ class PlantedPlayer(Player):
         x = super().processed(logits, shown)
         if self._defect.process is not None:
             x, own = x.clone(), self._conventions
+            spared = self._defect.name == "grammar-skipped-at-drafts"
             for i in np.flatnonzero(acting).tolist():
+                if spared and not batch.owners[i][1]:
+                    continue
                 row = logits[i].cpu().numpy()
                 wrong = self._defect.process(row, batch.rows[i], batch.model, own)
                 x[i] = torch.from_numpy(wrong)
+        if self._defect.name == "drafts-not-counted" and batch.drafts:
+            alone = [i for i, (_, after) in enumerate(batch.owners) if after and acting[i]]
+            x = x.clone()
+            for i in alone:
+                request = batch.requests[batch.owners[i][0]]
+                row = logits[i].cpu().numpy()
+                right = process(row, request, batch.model, self._conventions)
+                x[i] = torch.from_numpy(right)
+        if self._defect.name == "nan-poisons-neighbours":
+            poisoned = x.isnan().all(1).roll(1) & torch.tensor(acting, device=x.device)
+            x = x.masked_fill(poisoned[:, None], torch.nan)
         return x
 
     def filtered(self, logits: torch.Tensor, batch: Batch) -> torch.Tensor:
@@ -77,6 +95,9 @@ class PlantedPlayer(Player):
         elif name == "seed-by-batch-position":
             seeds = np.roll(seeds, 1)
         step = super().step(logits, batch, seeds)
+        if name == "sampled-log-prob-lost":
+            lost = tuple(each and (_masked_first(each[0]), *each[1:]) for each in step.log_probs)
+            return replace(step, log_probs=lost)
         if name == "log-probs-of-another-row":
             return replace(step, log_probs=(*step.log_probs[1:], *step.log_probs[:1]))
         if name == "rank-under-ties":
@@ -92,12 +113,29 @@ class PlantedPlayer(Player):
     ) -> torch.Tensor:
         """See ``Player.draw_filtered``."""
         if self._acting(batch)[batch.index]:
+            if self._defect.name == "seed-lost-in-mixed-batch" and _has_unseeded_mate(batch):
+                seeds = torch.from_numpy(self._chance.integers(2**63, size=len(seeds)))
+                seeds = seeds.to(masked.device)
             return super().draw_filtered(masked, batch, seeds, positions)
         planted, self._pipeline = self._pipeline, self._right
         try:
             return super().draw_filtered(masked, batch, seeds, positions)
         finally:
             self._pipeline = planted
+
+    def verify_filtered(
+        self, masked: torch.Tensor, batch: Batch, seeds: torch.Tensor, positions: torch.Tensor
+    ) -> kernels.Verified:
+        """See ``Player.verify_filtered``."""
+        verified = super().verify_filtered(masked, batch, seeds, positions)
+        greedy = batch.params[batch.index].temperature == 0
+        if (
+            self._defect.name == "greedy-as-position"
+            and greedy
+            and self._acting(batch)[batch.index]
+        ):
+            return verified._replace(token_ids=verified.token_ids.clamp(max=0))
+        return verified
 
     def _verified(
         self,
@@ -129,6 +167,18 @@ class PlantedPlayer(Player):
             SamplingParams(temperature=own.temperature) if skip else own
             for own, skip in zip(batch.params, skipped, strict=True)
         ]
+
+
+def _has_unseeded_mate(batch: Batch) -> bool:
+    owner = batch.owners[batch.index][0]
+    return any(mate.params.seed is None for i, mate in enumerate(batch.requests) if i != owner)
+
+
+def _masked_first(listed: TokenLogProbs) -> TokenLogProbs:
+    """The first token's value is the lowest float32."""
+    values = listed.values.copy()
+    values[0] = np.finfo(np.float32).min
+    return replace(listed, values=values)
 
 
 def _best_ranks(listed: TokenLogProbs, row: torch.Tensor) -> TokenLogProbs:

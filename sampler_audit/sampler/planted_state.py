@@ -67,11 +67,35 @@ def _grammar_shifted(batch: Batch, acting: tuple[bool, ...]) -> Batch:
     )
 
 
+def _penalties_of_first(batch: Batch, acting: tuple[bool, ...]) -> Batch:
+    """Each is penalised as the first one asks."""
+    first = batch.requests[0].params
+    if batch.drafts:
+        return batch
+    return _with(
+        batch,
+        {
+            i: replace(
+                own,
+                params=replace(
+                    own.params,
+                    repetition_penalty=first.repetition_penalty,
+                    frequency_penalty=first.frequency_penalty,
+                    presence_penalty=first.presence_penalty,
+                ),
+            )
+            for i, own in enumerate(batch.requests)
+            if acting[i]
+        },
+    )
+
+
 MISLED: Mapping[str, Misled] = {
     "stale-slot": _stale_slot,
     "swap-copies-both": _swap_copies_both,
     "bias-lost-in-mixed-batch": _bias_lost,
     "grammar-row-shifted": _grammar_shifted,
+    "penalties-of-first-request": _penalties_of_first,
 }
 """By the name of the defect."""
 

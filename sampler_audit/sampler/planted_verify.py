@@ -1,4 +1,4 @@
-"""Planted defects of the verification of drawn drafts: what replaces a rejected one is wrong.
+"""Planted defects of the verification of drawn drafts: who is accepted, or replaces a rejected one.
 
 In float64 and one request at a time, with the noise that the right verification uses.
 """
@@ -19,15 +19,20 @@ Float = NDArray[np.float64]
 
 
 class Redraw(NamedTuple):
-    """The law that a rejected draft is replaced from, unnormalised or not, and its noise."""
+    """The law that a rejected draft is replaced from, unnormalised or not, and its noise.
 
-    renormalised: bool
-    domain: int
+    With ``accept_by_best`` the target's largest probability stands in place of the draft's.
+    """
+
+    renormalised: bool = True
+    domain: int = RESIDUAL
+    accept_by_best: bool = False
 
 
 WRONG_REDRAWS: Mapping[str, Redraw] = {
-    "draft-shares-noise": Redraw(renormalised=True, domain=DRAFT),
-    "residual-not-renormalised": Redraw(renormalised=False, domain=RESIDUAL),
+    "draft-shares-noise": Redraw(domain=DRAFT),
+    "residual-not-renormalised": Redraw(renormalised=False),
+    "acceptance-by-best-token": Redraw(accept_by_best=True),
 }
 """By the name of the defect."""
 
@@ -49,8 +54,9 @@ def verify_wrongly(
     at = seeds.cpu().numpy(), positions.cpu().numpy()
     drafts = race(z_draft, *at, domain=DRAFT)
     u = uniforms(*at, np.array([0]), ACCEPTANCE)[:, 0]
-    accepted = u * q[drafts] < p[drafts]
     redraw = WRONG_REDRAWS[name]
+    divisor = p.max() if redraw.accept_by_best else q[drafts]
+    accepted = u * divisor < p[drafts]
     token_ids = np.full((drafts.size, 2), -1, np.int64)
     token_ids[accepted, 0] = drafts[accepted]
     bonus = race(z[1], at[0], at[1] + 1)

@@ -15,6 +15,7 @@ import sampler_kernels as kernels
 from sampler_audit.draws import NOT_REACHED
 from sampler_audit.sampler.admission import Limits
 from sampler_audit.sampler.batched import BatchedSampler
+from sampler_audit.sampler.log_probs import LogProbsMode
 from sampler_audit.sampler.pipeline import Path, Sampler
 from sampler_audit.sampler.processors.examples.dry import Dry
 from sampler_audit.sampler.step import Step
@@ -36,6 +37,7 @@ class Player:
     def __init__(self, path: Path, conventions: Conventions = CONVENTIONS["sampler-audit"]) -> None:
         self._path = path
         self._conventions = conventions
+        self._log_probs_mode: LogProbsMode = "raw_logprobs"
         self._pipeline = Sampler(path, conventions)
         self._verify = kernels.verify_drafts if path == "kernel" else kernels.verify_drafts_torch
         self._race = kernels.gumbel_draw if path == "kernel" else kernels.gumbel_draw_torch
@@ -77,11 +79,18 @@ class Player:
         if not batch.drafts or not batch.drafts[owner]:
             params = batch.params[batch.index]
             return self._pipeline.draw_row(masked[batch.index], params, seeds, positions)
-        first = batch.index - after
-        rows = masked[first : first + len(batch.drafts[owner]) + 1]
-        verified = self._verified(rows, batch, seeds, positions)
+        verified = self.verify_filtered(masked, batch, seeds, positions)
         drawn = verified.token_ids[:, after]
         return drawn.masked_fill(verified.n_accepted < after, NOT_REACHED)
+
+    def verify_filtered(
+        self, masked: torch.Tensor, batch: Batch, seeds: torch.Tensor, positions: torch.Tensor
+    ) -> kernels.Verified:
+        """The verification of the audited request's drafts, arguments as in ``draw_filtered``."""
+        owner, after = batch.owners[batch.index]
+        first = batch.index - after
+        rows = masked[first : first + len(batch.drafts[owner]) + 1]
+        return self._verified(rows, batch, seeds, positions)
 
     def _verified(
         self,
@@ -90,7 +99,7 @@ class Player:
         seeds: torch.Tensor,
         positions: torch.Tensor,
     ) -> kernels.Verified:
-        """The verification of the audited request's drafts for each (seed, position)."""
+        """The verification of the drafts on the rows of their request."""
         drafts = batch.drafts[batch.owners[batch.index][0]]
         n, n_drafts = len(seeds), len(drafts)
         token_ids = torch.tensor([drafts], dtype=torch.int32, device=rows.device).expand(n, -1)
@@ -130,6 +139,7 @@ class Player:
             rng=np.random.default_rng(0),
             max_requests=len(everyone),
             max_drafts=max(map(len, batch.drafts), default=0),
+            log_probs_mode=self._log_probs_mode,
             device=logits.device,
         )
         slots: dict[int, int] = {}

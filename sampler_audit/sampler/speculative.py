@@ -16,7 +16,8 @@ from sampler_audit.sampler.layout import Layout
 class Verifier:
     """Accepts drafts by one of the two exact methods, with noise of each request's seed.
 
-    The noise is this project's, whatever the conventions of plain draws.
+    The noise is this project's, whatever the conventions of plain draws; a request without drafts
+    draws plainly, so that its token does not depend on whether others have some.
     """
 
     def __init__(self, launches: Launches, draw: Draw, method: kernels.VerifyMethod) -> None:
@@ -53,5 +54,9 @@ class Verifier:
             method=self._method,
         )
         rows = zip(verified.token_ids.tolist(), verified.n_accepted.tolist(), strict=True)
-        token_ids = tuple(tuple(tokens[: n_accepted + 1]) for tokens, n_accepted in rows)
+        plain = self._draw.without_drafts(logits, layout)
+        token_ids = tuple(
+            plain.get(i, tuple(tokens[: n_accepted + 1]))
+            for i, (tokens, n_accepted) in enumerate(rows)
+        )
         return Drawn(token_ids, kept_mask(logits) if want_mask else None)

@@ -60,6 +60,7 @@ class SamplerEngine(Engine):
             "special_values": True,
             "stages": STAGES,
             "stateful": True,
+            "verifies_drafts": True,
             "logits_error": 0.0,
         }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -83,8 +84,9 @@ class V1Sampler:
         names: Sequence[str],
         drafts: Drafts = (),
         grammar: NDArray[np.bool_] | None = None,
+        filters: bool = False,
     ) -> dict[str, NDArray[Any]]:
-        """``processed``: the rows after every stage but top_k and top_p.
+        """``processed``: the rows after every stage, with ``filters`` top_k and top_p too.
 
         Where all requests are greedy the sampler stops before temperature. In a step with drafts
         min_p and logit_bias do nothing, by vLLM's own rule.
@@ -103,7 +105,36 @@ class V1Sampler:
             rows = self._sampler.apply_temperature(rows, temperature, metadata.all_random)
             for processor in metadata.logitsprocs.argmax_invariant:
                 rows = processor.apply(rows)
+        if filters:
+            k, p = (
+                None if values is None else values[layout.requests]
+                for values in (metadata.top_k, metadata.top_p)
+            )
+            rows = importlib.import_module(f"{_V1}.sample.ops.topk_topp_sampler").apply_top_k_top_p(
+                rows, k, p
+            )
         return {"processed": rows[layout.back].numpy()}
+
+    def schedule(self, names: Sequence[str]) -> None:
+        """Have these requests in the batch, and no others."""
+        self._schedule(names, ())
+
+    @staticmethod
+    def draw(
+        row: NDArray[np.float32],
+        temperature: float,  # noqa: ARG004 - the row is divided by it
+        seeds: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        kernel: bool,  # noqa: ARG004 - one way
+    ) -> NDArray[np.int64]:
+        """A token of ``row`` ``[vocab_size]``, which all stages are done with, for every seed."""
+        copies = torch.from_numpy(row).repeat(len(seeds), 1)
+        # A request's generator moves on from token to token, and no position enters it.
+        of_token = (seeds ^ (positions << 32)).tolist()
+        generators = {i: torch.Generator().manual_seed(seed) for i, seed in enumerate(of_token)}
+        tokens, _ = _drawing_module()(copies, generators, None, None)
+        drawn: NDArray[np.int64] = tokens.long().numpy()
+        return drawn
 
     def step(
         self,
@@ -200,6 +231,12 @@ def _speculation(drafts: Drafts, layout: _Layout) -> Any:
         bonus_logits_indices=layout.bonus,
         logits_indices=torch.arange(len(layout.rows)),
     )
+
+
+@cache
+def _drawing_module() -> Any:
+    """What the sampler draws with."""
+    return importlib.import_module(f"{_V1}.sample.sampler").Sampler().topk_topp_sampler
 
 
 def _joined(ranges: Iterable[range]) -> torch.Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import os
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ._vllm import choose_interpreter
+from ._vllm import choose_interpreter, import_as_on_cuda, labelled_cuda
 from ._vllm_requests import Model, constrained, vllm_params
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class V2Sampler:
 
     def __init__(self, **facts: Any) -> None:
         model = Model(**facts)
-        _prepare()
+        prepare()
         self._model = model
         self._states: Any = importlib.import_module(f"{_GPU}.states").RequestState(
             model.max_requests,
@@ -101,8 +102,9 @@ class V2Sampler:
         names: Sequence[str],
         drafts: Drafts = (),
         grammar: NDArray[np.bool_] | None = None,
+        filters: bool = False,
     ) -> dict[str, NDArray[Any]]:
-        """``processed``: the rows after every stage but top_k and top_p."""
+        """``processed``: the rows after every stage, with ``filters`` top_k and top_p too."""
         batch = self._batch(self._slots(names), drafts)
         rows = constrained(logits, grammar)
         processed: torch.Tensor = self._sampler.apply_sampling_params(
@@ -114,9 +116,41 @@ class V2Sampler:
             batch.input_ids,
             batch.expanded_local_pos,
             batch.seq_lens_cpu_upper_bound.numpy(),
-            skip_top_k_top_p=True,
+            skip_top_k_top_p=not filters,
         )
         return {"processed": processed.numpy()}
+
+    def schedule(self, names: Sequence[str]) -> None:
+        """Take note of who is in a step; those that are not stay in their slots."""
+
+    @staticmethod
+    def draw(
+        row: NDArray[np.float32],
+        temperature: float,
+        seeds: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        kernel: bool,
+    ) -> NDArray[np.int64]:
+        """A token of ``row`` ``[vocab_size]``, which all stages are done with, for every seed.
+
+        With ``kernel`` by the sampler's own kernel, a program for each row and 1024 tokens; else
+        the function that the kernel calls runs once, on all draws and the tokens that are left.
+        """
+        at = torch.from_numpy(seeds), torch.from_numpy(positions)
+        if not kernel:
+            kept = np.flatnonzero(row > -np.inf)
+            ids = torch.from_numpy(kept if kept.size else np.arange(row.size))
+            many = importlib.import_module("._vllm_gumbel", __package__)
+            drawn: torch.Tensor = many.draw(torch.from_numpy(row)[ids], ids, *at, temperature)
+            return drawn.numpy()
+        gumbel = importlib.import_module(f"{_GPU}.sample.gumbel")
+        copies = torch.from_numpy(row).repeat(len(seeds), 1)
+        slots = torch.arange(len(seeds), dtype=torch.int32)
+        temperatures = torch.full((len(seeds),), temperature, dtype=torch.float32)
+        tokens: torch.Tensor = gumbel.gumbel_sample(
+            copies, slots, temperatures, *at, apply_temperature=False, is_drafting=False
+        )
+        return tokens.numpy()
 
     def step(
         self,
@@ -205,11 +239,26 @@ def _padded(token_ids: Sequence[Sequence[int]]) -> torch.Tensor:
 
 
 @cache
-def _prepare() -> None:
+def prepare() -> None:
     """Once for a process, before vLLM is imported."""
+    # Asked first whether it can take over, it imports all that CUDA has.
+    os.environ["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
     choose_interpreter()
+    _filter_as_on_cuda()
     _replace_pinned_memory()
     _mend_kernels()
+
+
+def _filter_as_on_cuda() -> None:
+    """Show top-k/top-p tensors labelled CUDA; the kernel has another pipeline for other devices."""
+    filters = import_as_on_cuda("topk_topp_sampler")
+
+    def apply(logits: torch.Tensor, k: torch.Tensor | None, p: torch.Tensor | None) -> torch.Tensor:
+        filtered: torch.Tensor = filters.apply_top_k_top_p(labelled_cuda(logits), k, p)
+        return filtered.as_subclass(torch.Tensor)
+
+    for name in ("states", "sampler"):
+        vars(importlib.import_module(f"{_GPU}.sample.{name}"))["apply_top_k_top_p"] = apply
 
 
 def _replace_pinned_memory() -> None:

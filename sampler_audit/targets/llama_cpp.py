@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._engine import Engine, Unavailable
-from ._libllama import LibLlama, Row, find_library
+from ._libllama import Asked, LibLlama, Row, find_library
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from ._engine import Params
@@ -30,6 +33,13 @@ MIN_P_ERROR = 2.0**-17
 the sum (2^-18), and one of logf."""
 
 
+STAGES = ("logit_bias", "repetition_penalty", "frequency_penalty", "presence_penalty")
+
+LOGITS_ERROR = 2.0**-22
+"""Bound on the relative error of a logit: the penalties for frequency and presence are added before
+they are subtracted, one rounding each, and so is the quotient by the temperature rounded."""
+
+
 def load(options: dict[str, str]) -> LlamaCppEngine:
     """The library of ``options["lib"]``, or of the llama-cpp-python that is installed."""
     if options["device"] == "cuda":
@@ -38,8 +48,9 @@ def load(options: dict[str, str]) -> LlamaCppEngine:
 
 
 class LlamaCppEngine(Engine):
-    """The samplers top_k, top_p, min_p, temp and dist, in the order that llama-server and
-    llama-cpp-python give them by default: temperature comes last, so filters judge the odds at 1.
+    """The samplers logit_bias, penalties, top_k, top_p, min_p, temp and dist, in the order that
+    llama-server and llama-cpp-python give them by default: temperature comes last, so filters judge
+    the odds at 1.
 
     top_k <= 0, top_p >= 1 and min_p <= 0 are off; temperature <= 0 keeps the logit of the first
     maximum and sets the others to -inf (llama.cpp 0.5.0-dev: src/llama-sampler.cpp).
@@ -50,27 +61,45 @@ class LlamaCppEngine(Engine):
 
     def __init__(self, lib: LibLlama) -> None:
         self._lib = lib
+        self._scene: Mapping[str, Any] | None = None
 
     def info(self) -> dict[str, Any]:
         """See ``_engine.Engine``."""
         return {
             "engine": self._lib.version(),
             "device": "cpu",
-            "path": f"llama_sampler chain top_k, top_p, min_p, temp, dist of {self._lib.path.name};"
-            " the default chain of llama-server, whose other samplers are off by default",
+            "path": "llama_sampler chain logit_bias, penalties, top_k, top_p, min_p, temp, dist of"
+            f" {self._lib.path.name}; the default chain of llama-server, whose other samplers are"
+            " off by default",
             "convention": "llama.cpp",
             "draws": True,
             "mass_error": MASS_ERROR,
             "min_p_error": MIN_P_ERROR,
+            "stages": STAGES,
+            "logits_error": LOGITS_ERROR,
         }
+
+    def within(
+        self,
+        scene: Mapping[str, Any],
+        arrays: Params,  # noqa: ARG002 - no stage here has one
+    ) -> Engine:
+        """See ``_engine.Engine``."""
+        engine = copy(self)
+        engine._scene = scene
+        return engine
 
     def kept(self, logits: NDArray[np.float32], params: Params) -> NDArray[np.bool_]:
         """See ``_engine.Engine``."""
-        mask = np.zeros(logits.shape, np.bool_)
+        return self.filtered(logits, params) > -np.inf
+
+    def filtered(self, logits: NDArray[np.float32], params: Params) -> NDArray[np.float32]:
+        """See ``_engine.Engine``."""
+        filtered = np.full(logits.shape, -np.inf, np.float32)
         for i in np.flatnonzero(~np.isnan(logits).any(axis=1)).tolist():
             left = self._filtered(logits[i], params, i).candidates()
-            mask[i, left["id"][left["logit"] > -np.inf]] = True
-        return mask
+            filtered[i, left["id"]] = left["logit"]
+        return filtered
 
     def draw(
         self,
@@ -91,7 +120,7 @@ class LlamaCppEngine(Engine):
             return tokens
         if kernel:
             row = Row(logits[index])
-            sampler = self._lib.full(*_settings(params, index), _seed(seeds))
+            sampler = self._lib.full(self._asked(params, index), logits.shape[1], _seed(seeds))
         else:
             row = self._filtered(logits[index], params, index)
             sampler = self._lib.dist(_seed(seeds))
@@ -106,18 +135,26 @@ class LlamaCppEngine(Engine):
     def _filtered(self, logits: NDArray[np.float32], params: Params, index: int) -> Row:
         """What dist gets."""
         row = Row(logits)
-        with self._lib.filters(*_settings(params, index)) as chain:
+        with self._lib.filters(self._asked(params, index), logits.size) as chain:
             chain.apply(row)
         return row
 
-
-def _settings(params: Params, index: int) -> tuple[int, float, float, float]:
-    return (
-        int(params["top_k"][index]),
-        float(params["top_p"][index]),
-        float(params["min_p"][index]),
-        float(params["temperature"][index]),
-    )
+    def _asked(self, params: Params, index: int) -> Asked:
+        filters = (
+            int(params["top_k"][index]),
+            float(params["top_p"][index]),
+            float(params["min_p"][index]),
+            float(params["temperature"][index]),
+        )
+        if self._scene is None:
+            return Asked(*filters)
+        request = self._scene["requests"][index]
+        return Asked(
+            *filters,
+            bias=tuple((token, by) for token, by in request["params"].get("logit_bias", ())),
+            history=(*request["prompt"], *request["output"]),
+            **{k: request["params"][k] for k in STAGES[1:] if k in request["params"]},
+        )
 
 
 def _seed(seeds: NDArray[np.int64]) -> int:

@@ -1,4 +1,4 @@
-"""transformers: Hugging Face's logits warpers as ``generate`` chains them, and its draw.
+"""transformers: Hugging Face's logits processors as ``generate`` chains them, and its draw.
 
 The chain is what the installed ``GenerationMixin._get_logits_processor`` returns for a
 ``GenerationConfig``: classes and order are the release's own. What follows the chain is that of
@@ -9,19 +9,23 @@ a batch goes through row by row.
 from __future__ import annotations
 
 import importlib
+from copy import copy
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._engine import Engine, as_tensor, choose_device, device_name, kept_of, with_torch
+from ._engine import Engine, as_tensor, choose_device, device_name, with_torch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     import torch
     from numpy.typing import NDArray
 
     from ._engine import Params
 
-DESCRIPTION = "the logits warpers and the multinomial draw of Hugging Face transformers' generate"
+DESCRIPTION = "the logits processors and multinomial draw of Hugging Face transformers' generate"
 INSTALL = "pip install transformers torch, or name the interpreter that has it with --python PATH"
 ANY_PYTHON = True
 
@@ -39,18 +43,26 @@ probabilities, p_i < min_p * p_max, whose common divisor cancels but for its rou
 2^-24: x - max in float32 adds ln(1 / min_p), at most 16 for min_p >= 2^-23; exp (1 ulp) adds 2;
 both quotients, min_p as a float32 and the product add 1 each. That is 22 of the 32 allowed."""
 
+STAGES = (
+    *("grammar", "allowed_token_ids", "logit_bias", "min_tokens"),
+    *("repetition_penalty", "bad_words"),
+)
+"""A bias is a sequence_bias of one token. Grammar and allowed tokens are both a
+prefix_allowed_tokens_fn, of which a call has one: it gives the tokens that both allow. min_tokens
+is min_new_tokens with every stop token among the end-of-sequence tokens."""
+
 _FULL_WIDTH = 2**20
 """Random numbers that one request may cost before tokens of probability 0 are left out of the
 draw: a vocabulary of 131072 would take seconds."""
 
 
 def load(options: dict[str, str]) -> TransformersEngine:
-    """The warpers of the installed release."""
+    """The processors of the installed release."""
     return TransformersEngine(choose_device(options["device"]))
 
 
 class TransformersEngine(Engine):
-    """Runs the chain of ``do_sample=True``, or at temperature 0, which the chain refuses, argmax.
+    """Runs the chain of ``do_sample=True``, or at temperature 0 that of greedy search and argmax.
 
     A row whose softmax is NaN (it held a NaN, +inf or no finite logit, or overflows when divided)
     makes ``torch.multinomial`` raise: nothing is kept of it, and its draws are -1.
@@ -61,8 +73,10 @@ class TransformersEngine(Engine):
         self._device = device
         self._version = transformers.__version__
         self._config = transformers.GenerationConfig
-        # The method asks nothing of the model that it belongs to.
         self._generate = transformers.GenerationMixin()
+        # All that the method asks of the model that it belongs to.
+        self._generate.config = SimpleNamespace(is_encoder_decoder=False)
+        self._scene: tuple[Mapping[str, Any], Params] | None = None
 
     def info(self) -> dict[str, Any]:
         """See ``_engine.Engine``."""
@@ -75,15 +89,28 @@ class TransformersEngine(Engine):
             "draws": True,
             "mass_error": MASS_ERROR,
             "min_p_error": MIN_P_ERROR,
+            "stages": STAGES,
+            "logits_error": 0.0,
         }
 
+    def within(self, scene: Mapping[str, Any], arrays: Params) -> Engine:
+        """See ``_engine.Engine``."""
+        engine = copy(self)
+        engine._scene = scene, arrays
+        return engine
+
     def kept(self, logits: NDArray[np.float32], params: Params) -> NDArray[np.bool_]:
+        """See ``_engine.Engine``."""
+        return self.filtered(logits, params) > -np.inf
+
+    def filtered(self, logits: NDArray[np.float32], params: Params) -> NDArray[np.float32]:
         """See ``_engine.Engine``."""
         import torch
 
         rows = as_tensor(logits, self._device)
         scores = [self._scores(rows[i : i + 1], params, i) for i in range(len(rows))]
-        return kept_of(torch.cat(scores))
+        filtered: NDArray[np.float32] = torch.cat(scores).cpu().numpy()
+        return filtered
 
     def draw(
         self,
@@ -120,21 +147,72 @@ class TransformersEngine(Engine):
 
         temperature = float(params["temperature"][index])
         if temperature == 0:
+            row = self._processed(row, index, {"do_sample": False})
             best = torch.argmax(row, dim=-1, keepdim=True)
             masked = torch.full_like(row, float("-inf"))
-            return masked.scatter(-1, best, 0.0) if (row > masked).any() else masked
-        config = self._config(
-            do_sample=True,
-            temperature=temperature,
-            top_k=max(int(params["top_k"][index]), 0),
-            top_p=float(params["top_p"][index]),
-            min_p=float(params["min_p"][index]),
-        )
-        chain = self._generate._get_logits_processor(config)
-        scores: torch.Tensor = chain(torch.empty((1, 0), dtype=torch.long), row)
+            return masked.scatter(-1, best, row.gather(-1, best))
+        filters = {
+            "do_sample": True,
+            "temperature": temperature,
+            "top_k": max(int(params["top_k"][index]), 0),
+            "top_p": float(params["top_p"][index]),
+            "min_p": float(params["min_p"][index]),
+        }
+        scores = self._processed(row, index, filters)
         if torch.isnan(torch.softmax(scores, dim=-1)).any():
             return torch.full_like(scores, float("-inf"))
         return scores
+
+    def _processed(self, row: torch.Tensor, index: int, filters: Mapping[str, Any]) -> torch.Tensor:
+        """The row ``[1, vocab_size]`` after the chain of the request, in its prompt and output."""
+        import torch
+
+        if self._scene is None:
+            request: Mapping[str, Any] = {"params": {}, "prompt": [], "output": [], "grammar": None}
+            eos: list[int] = []
+        else:
+            request = self._scene[0]["requests"][index]
+            eos = list(self._scene[0]["model"]["eos_token_ids"])
+        asked = request["params"]
+        config = self._config(num_beams=1, **filters, **_stages(asked))
+        stops = [*eos, *asked.get("stop_token_ids", ())]
+        # As generate does before it makes the chain.
+        config._eos_token_tensor = torch.tensor(stops, device=self._device) if stops else None
+        chain = self._generate._get_logits_processor(
+            config,
+            input_ids_seq_length=len(request["prompt"]),
+            prefix_allowed_tokens_fn=self._allowed(request, row.shape[1]),
+            device=self._device,
+        )
+        history = torch.tensor([[*request["prompt"], *request["output"]]], dtype=torch.long)
+        scores: torch.Tensor = chain(history.to(self._device), row)
+        return scores
+
+    def _allowed(
+        self, request: Mapping[str, Any], vocab_size: int
+    ) -> Callable[..., list[int]] | None:
+        listed = request["params"].get("allowed_token_ids")
+        if listed is None and request["grammar"] is None:
+            return None
+        allowed = np.ones(vocab_size, np.bool_)
+        if request["grammar"] is not None:
+            assert self._scene is not None
+            allowed &= self._scene[1]["grammars"][request["grammar"]]
+        if listed is not None:
+            allowed &= np.isin(np.arange(vocab_size), listed)
+        tokens: list[int] = np.flatnonzero(allowed).tolist()
+        return lambda *_: tokens
+
+
+def _stages(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What the request asks beside the filters, as a GenerationConfig names it."""
+    bias = [[[token], float(by)] for token, by in asked.get("logit_bias", ())]
+    return {
+        "sequence_bias": bias or None,
+        "repetition_penalty": asked.get("repetition_penalty"),
+        "bad_words_ids": asked.get("bad_words") or None,
+        "min_new_tokens": asked.get("min_tokens"),
+    }
 
 
 def _one_seed(words: NDArray[np.int64]) -> int:

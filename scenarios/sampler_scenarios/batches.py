@@ -1,6 +1,6 @@
 """Batches: the audited row of a cell among mates, as arrays. Knows no rule of sampling."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import Any
@@ -13,7 +13,7 @@ from sampler_scenarios.params import STAGES, SamplingParams
 from sampler_scenarios.patterns import PATTERNS, Pattern
 from sampler_scenarios.requests import ModelConfig, Request
 from sampler_scenarios.rows import load_row
-from sampler_scenarios.stages import audit_model, build_request
+from sampler_scenarios.stages import audit_model, build_request, switched_off
 
 __all__ = [
     "MIXED_PARAMS",
@@ -24,6 +24,7 @@ __all__ = [
     "Pattern",
     "build_batch",
     "plain_batch",
+    "without_stages",
 ]
 
 PADDING = 99.0
@@ -110,10 +111,22 @@ def plain_batch(logits: NDArray[np.float32], params: Iterable[SamplingParams], i
     return Batch(logits, tuple(Request(own) for own in params), index)
 
 
+def without_stages(batch: Batch, stages: Collection[str]) -> Batch:
+    """The batch whose requests, present and gone, do not ask for these stages."""
+    if not stages:
+        return batch
+    requests, leavers = (
+        tuple(switched_off(request, stages) for request in group)
+        for group in (batch.requests, batch.leavers)
+    )
+    return replace(batch, requests=requests, leavers=leavers)
+
+
 def build_batch(cell: Cell) -> Batch:
     """The cell's row in the middle of its pattern's mates, the same at every call.
 
-    Mates are finite dense rows that differ from each other (where the vocabulary is large enough).
+    Mates are finite dense rows that differ from each other (where the vocabulary is large enough),
+    but for the first one of a poisoned pattern.
 
     Raises:
         ValueError: an unknown row, a vocabulary out of the row's range, or an unknown pattern.
@@ -129,10 +142,13 @@ def build_batch(cell: Cell) -> Batch:
     buffer = np.full((sum(n_drafts) + len(n_drafts), row.size + pattern.pad), PADDING, np.float32)
     logits = buffer[:, : row.size]
     _fill_with_mates(logits)
+    if pattern.poisoned:
+        logits[0] = np.nan
     logits[first : first + pattern.n_drafts + 1] = row
     starts = np.cumsum([0, *(n + 1 for n in n_drafts)])
+    listed = bool(pattern.past or pattern.n_drafts)
     requests = [
-        _listing(build_request(logits[starts[i]], params, stages), i if pattern.past else 0)
+        _prepared(build_request(logits[starts[i]], params, stages), i if listed else 0, n_drafts[i])
         for i, (params, stages) in enumerate(_asked(cell, pattern))
     ]
     return Batch(
@@ -141,15 +157,21 @@ def build_batch(cell: Cell) -> Batch:
         first + pattern.after_drafts,
         _leavers(row, pattern),
         pattern.past,
-        tuple(_likely(logits[starts[i]], n) for i, n in enumerate(n_drafts))
+        tuple(_drafts(logits[starts[i]], n, new=bool(cell.stages)) for i, n in enumerate(n_drafts))
         if pattern.n_drafts
         else (),
         _draft_logits(row, pattern.n_drafts) if pattern.drawn_drafts else None,
     )
 
 
-def _listing(request: Request, i: int) -> Request:
-    """The request, which lists nothing, few or all tokens, or chosen ones: no two mates the same."""
+def _prepared(request: Request, i: int, n_drafts: int) -> Request:
+    """The request, which lists nothing, few or all tokens, or chosen ones: by its number.
+
+    With drafts a budget of thinking is spent by the first of them.
+    """
+    params = request.params
+    if n_drafts and params.thinking_token_budget is not None:
+        params = replace(params, thinking_token_budget=params.thinking_token_budget + 1)
     chosen = tuple(dict.fromkeys(request.token_ids))[:4]
     settings: tuple[dict[str, Any], ...] = (
         {},
@@ -158,13 +180,18 @@ def _listing(request: Request, i: int) -> Request:
         {"logprob_token_ids": chosen},
         {"logprobs": -1},
     )
-    return replace(request, params=replace(request.params, **settings[i % len(settings)]))
+    return replace(request, params=replace(params, **settings[i % len(settings)]))
 
 
-def _likely(row: NDArray[np.float32], n: int) -> tuple[int, ...]:
-    """The n likeliest tokens but the best, as drafts that are now accepted and now not."""
+def _drafts(row: NDArray[np.float32], n: int, *, new: bool) -> tuple[int, ...]:
+    """Up to two likely tokens as drafts, which are now accepted and now not.
+
+    ``new`` ones are neither in the prompt nor in the output that stages.py gives a request, so that
+    a stage that does not see the drafts before a row shows.
+    """
     order = np.argsort(-row, kind="stable")
-    return tuple(int(order[min(i + 1, order.size - 1)]) for i in range(n))
+    ranks = (6, 10) if new else (1, 2)
+    return tuple(int(order[min(rank, order.size - 1)]) for rank in ranks[:n])
 
 
 def _draft_logits(row: NDArray[np.float32], n: int) -> NDArray[np.float32]:

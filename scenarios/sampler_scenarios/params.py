@@ -3,9 +3,9 @@
 What depends on a model or an engine's limits is refused at admission, by the sampler.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 
 FILTERS = ("temperature", "top_k", "top_p", "min_p")
 """The four filters whose combinations are audited, in the order in which ids name them."""
@@ -33,14 +33,14 @@ class SamplingParams:
     """What a request asks of the sampler; the defaults change nothing.
 
     Attributes:
-        temperature: Finite and >= 0; 0 is greedy, whatever the filters say.
+        temperature: Finite as float32 and >= 0; 0 is greedy, whatever the filters say.
         top_k: >= -1; -1 and 0 mean off, and a value above the vocabulary keeps all of it.
         top_p: In (0, 1]; 1 is off.
         min_p: In [0, 1]; 0 is off.
-        repetition_penalty: Finite and > 0; 1 is off. Of tokens in the prompt or the output.
+        repetition_penalty: Finite and > 0 as float32; 1 is off. Of tokens in prompt or output.
         frequency_penalty: In [-2, 2], for every time that the output holds a token.
         presence_penalty: In [-2, 2], once for a token that the output holds.
-        logit_bias: Added to the logits of these token ids; finite.
+        logit_bias: Added to the logits of these token ids; finite as float32.
         allowed_token_ids: The only tokens that may be drawn, at least one; None is no restriction.
         bad_words: Token sequences, none empty: the last token of one may not follow the others.
             Where a tokenizer spells a word in two ways, both are in it.
@@ -53,9 +53,13 @@ class SamplingParams:
         n: Choices of one request, 1 to MOST_CHOICES; 1 where the request is greedy.
         logprobs: How many of the likeliest tokens are listed, -1 for all; None lists nothing.
         prompt_logprobs: The same for each token of the prompt.
+        prompt_logprob_token_ids: List these tokens, a row for each prompt token but the first, from
+            ``prompt_logprob_start`` on; None where ``prompt_logprobs`` says what is listed.
+        prompt_logprob_start: The prompt token, counted from the second, that the first of these
+            rows is for; >= 0.
         logprob_token_ids: List these tokens instead of the likeliest.
         trace_token_ids: Replaces what is drawn, token by token, for debugging.
-        extra_args: Whatever custom logits processors read.
+        extra_args: Whatever custom logits processors read; integers in it have 64 bits.
 
     Raises:
         ValueError: a value outside its range, naming the parameter, the range and the value.
@@ -80,11 +84,17 @@ class SamplingParams:
     n: int = 1
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    prompt_logprob_token_ids: tuple[tuple[int, ...], ...] | None = None
+    prompt_logprob_start: int = 0
     logprob_token_ids: tuple[int, ...] | None = None
     trace_token_ids: tuple[int, ...] | None = None
     extra_args: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        for name in _INTEGERS:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Integral):
+                raise ValueError(f"{name} must be an integer, got {value}")
         for name, allowed, holds in _RANGES:
             value = getattr(self, name)
             if not holds(value):
@@ -92,6 +102,11 @@ class SamplingParams:
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise ValueError(
                 f"min_tokens must be at most max_tokens={self.max_tokens}, got {self.min_tokens}"
+            )
+        if self.prompt_logprob_start and self.prompt_logprob_token_ids is None:
+            raise ValueError(
+                "prompt_logprob_start must be 0 without prompt_logprob_token_ids,"
+                f" got {self.prompt_logprob_start}"
             )
         if self.temperature == 0 and self.n != 1:
             raise ValueError(f"n must be 1 where temperature is 0 (greedy), got {self.n}")
@@ -139,6 +154,13 @@ class SamplingParams:
         return ",".join(fields) or "neutral"
 
 
+_LARGEST = (2 - 2**-23) * 2.0**127
+"""The largest float32. Samplers compute in float32, where a larger value would be infinite."""
+
+_SMALLEST = 2.0**-126
+"""The smallest normal float32."""
+
+
 def _within(low: float, high: float) -> Callable[[float], bool]:
     return lambda value: low <= value <= high
 
@@ -147,15 +169,40 @@ def _none_or_at_least(least: int) -> Callable[[int | None], bool]:
     return lambda value: value is None or value >= least
 
 
+_FINITE = _within(-_LARGEST, _LARGEST)
+
+_INTEGERS = (
+    "top_k",
+    "min_tokens",
+    "max_tokens",
+    "thinking_token_budget",
+    "seed",
+    "n",
+    "logprobs",
+    "prompt_logprobs",
+)
+
+
+def _fits(values: Iterable[object]) -> bool:
+    """Whether no integer, however deep in lists and mappings, needs more than 64 bits."""
+    for value in values:
+        inner = value.values() if isinstance(value, Mapping) else value
+        if isinstance(inner, int) and not -(2**63) <= inner < 2**64:
+            return False
+        if isinstance(inner, Iterable) and not isinstance(inner, str) and not _fits(inner):
+            return False
+    return True
+
+
 _RANGES: tuple[tuple[str, str, Callable[..., bool]], ...] = (
-    ("temperature", "finite and >= 0", lambda t: math.isfinite(t) and t >= 0),
+    ("temperature", "finite as float32 and >= 0", _within(0, _LARGEST)),
     ("top_k", "-1 or 0 (off) or >= 1", lambda k: k >= -1),
     ("top_p", "in (0, 1]", lambda p: 0 < p <= 1),
     ("min_p", "in [0, 1]", _within(0, 1)),
-    ("repetition_penalty", "finite and > 0", lambda r: math.isfinite(r) and r > 0),
+    ("repetition_penalty", "finite and > 0 as float32", _within(_SMALLEST, _LARGEST)),
     ("frequency_penalty", "in [-2, 2]", _within(-2, 2)),
     ("presence_penalty", "in [-2, 2]", _within(-2, 2)),
-    ("logit_bias", "finite for every token id", lambda b: all(map(math.isfinite, b.values()))),
+    ("logit_bias", "finite as float32 for every token id", lambda b: all(map(_FINITE, b.values()))),
     (
         "allowed_token_ids",
         "at least one token id, or None",
@@ -169,6 +216,8 @@ _RANGES: tuple[tuple[str, str, Callable[..., bool]], ...] = (
     ("n", f"from 1 to {MOST_CHOICES}", _within(1, MOST_CHOICES)),
     ("logprobs", "-1 (all) or >= 0, or None", _none_or_at_least(-1)),
     ("prompt_logprobs", "-1 (all) or >= 0, or None", _none_or_at_least(-1)),
+    ("prompt_logprob_start", ">= 0", lambda start: start >= 0),
+    ("extra_args", "a mapping whose integers have 64 bits", lambda args: _fits(args.values())),
 )
 """Field, what is allowed, and whether a value is."""
 

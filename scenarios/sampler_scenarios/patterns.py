@@ -21,6 +21,7 @@ class Pattern:
             is that after ``after_drafts`` of them; every second mate brings one draft too.
         after_drafts: Where among the drafts the audited row stands; all of them: the bonus token's.
         drawn_drafts: Whether the drafts were drawn from logits of their own, or count as certain.
+        poisoned: Whether the first mate's logits are NaN throughout.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Pattern:
     n_drafts: int = 0
     after_drafts: int = 0
     drawn_drafts: bool = False
+    poisoned: bool = False
 
     @property
     def n_leavers(self) -> int:
@@ -82,6 +84,15 @@ PATTERNS: Mapping[str, Pattern] = {
             0,
             "Sixty-five rows that ask the same: engines choose by the batch whether top_k, top_p"
             " or both are on, and only an unmixed batch takes the path for one of them.",
+        ),
+        Pattern(
+            "poisoned",
+            2,
+            "mixed",
+            0,
+            "The row before is NaN throughout: whatever becomes of it, its neighbours' answers stay"
+            " their own (vllm-project/vllm#40376).",
+            poisoned=True,
         ),
         Pattern(
             "recycled",

@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sampler_scenarios.corpus_rows import CORPUS_KINDS
 from sampler_scenarios.real_rows import REAL_ROWS, REAL_VOCAB_SIZE, facts_of, real_logits
 from sampler_scenarios.row_kinds import KINDS, RowKind
 
@@ -39,7 +40,7 @@ LARGE_VOCAB_SIZES = frozenset({131072, 248320})
 MAX_VOCAB_SIZE = 1 << 20
 """Four times the largest vocabulary in use; above it a mistyped name would fill the memory."""
 
-_KIND_BY_NAME: Mapping[str, RowKind] = {kind.name: kind for kind in KINDS}
+_KIND_BY_NAME: Mapping[str, RowKind] = {kind.name: kind for kind in (*KINDS, *CORPUS_KINDS)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ neither hides the other, and a row with three finite logits is left with one by 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,9 @@ def build_request(
     if unknown := sorted(on - set(STAGES)):
         raise ValueError(f"unknown stage {unknown[0]!r}; known: {', '.join(STAGES)}")
     row = _row(logits, best_rank)
-    request = Request(params, _prompt(row), row.at(0, 3, 1, 6, 1, 1, 2))
+    # Reasoning is open in every request, so that a budget that somebody else left would act.
+    opened = audit_model(row.by_rank.size).reasoning_start
+    request = Request(params, (*opened, *_prompt(row)), row.at(0, 3, 1, 6, 1, 1, 2))
     # thinking_budget comes last in STAGES, and is first here: bad_words looks at the prompt's end.
     for stage in reversed(STAGES):
         if stage in on:
@@ -164,6 +167,29 @@ _SWITCH_ON: Mapping[str, Callable[[Request, _Row], Request]] = {
     "processor": _processor,
     "thinking_budget": _thinking_budget,
 }
+
+
+_OFF: Mapping[str, Mapping[str, Any]] = {
+    "allowed_token_ids": {"allowed_token_ids": None},
+    "logit_bias": {"logit_bias": {}},
+    "min_tokens": {"min_tokens": 0},
+    "repetition_penalty": {"repetition_penalty": 1.0},
+    "frequency_penalty": {"frequency_penalty": 0.0},
+    "presence_penalty": {"presence_penalty": 0.0},
+    "bad_words": {"bad_words": ()},
+    "processor": {"extra_args": {}},
+    "thinking_budget": {"thinking_token_budget": None},
+}
+
+
+def switched_off(request: Request, stages: Iterable[str]) -> Request:
+    """The request with these stages off; its history stays."""
+    for stage in stages:
+        if stage == "grammar":
+            request = replace(request, grammar=None)
+        else:
+            request = _with(request, replace(request.params, **_OFF[stage]))
+    return request
 
 
 def _with(request: Request, params: SamplingParams) -> Request:

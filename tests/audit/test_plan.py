@@ -1,11 +1,22 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 from sampler_audit.errors import UsageError
-from sampler_audit.plan import EVEN, PATTERN_KINDS, SLOW, build_plan, draw_seeds, project
+from sampler_audit.plan import (
+    EVEN,
+    PATTERN_KINDS,
+    PROBE_PATTERN,
+    SLOW,
+    STATEFUL_KINDS,
+    build_plan,
+    draw_seeds,
+    project,
+)
 from sampler_scenarios.batches import PATTERNS
 from sampler_scenarios.combos import ALL_COMBOS
-from sampler_scenarios.params import FILTERS, SamplingParams
+from sampler_scenarios.params import FILTERS, STAGES, SamplingParams
 from sampler_scenarios.rows import KINDS, VOCAB_SIZES, kind_of, vocab_size_of
 
 
@@ -17,6 +28,17 @@ def test_every_combination_meets_every_kind_vocabulary_and_pattern() -> None:
         assert {k.name for k in KINDS} <= {kind_of(c.row) for c in mine}
         assert set(VOCAB_SIZES) <= {vocab_size_of(c.row) for c in mine}
         assert set(PATTERN_KINDS) == {c.batch for c in mine}
+
+
+@pytest.mark.parametrize("rows", ["quick", "core"])
+def test_every_stage_meets_every_past_and_every_way_of_drafts(rows: str) -> None:
+    """Beside some set of filters; and each pair of stages is tried."""
+    cells = build_plan(
+        combos="all", rows=rows, seed=1, stages=STAGES, stateful=True, verifies_drafts=True
+    ).cells
+    for stage in STAGES:
+        assert {PROBE_PATTERN, *STATEFUL_KINDS} <= {c.batch for c in cells if c.stages == (stage,)}
+    assert {c.stages for c in cells if len(c.stages) == 2} == {*combinations(STAGES, 2)}
 
 
 def test_a_plan_says_what_it_holds() -> None:
@@ -82,7 +104,25 @@ def test_project_keeps_the_named_filters_only() -> None:
     assert project(params, FILTERS) == params
 
 
+def patterns_of(*, stateful: bool = False, verifies_drafts: bool = False) -> set[str]:
+    """The batch patterns in the plan of a target."""
+    plan = build_plan(seed=1, stateful=stateful, verifies_drafts=verifies_drafts)
+    return {cell.batch for cell in plan.cells}
+
+
+def test_a_past_and_drafts_are_for_those_that_have_them() -> None:
+    """Each alone, and none without."""
+    past = {name for name, p in PATTERNS.items() if p.past}
+    drafts = {name for name, p in PATTERNS.items() if p.n_drafts}
+    assert not patterns_of() & (past | drafts)
+    assert patterns_of(stateful=True) == patterns_of() | past
+    assert patterns_of(verifies_drafts=True) == patterns_of() | drafts
+
+
 def test_every_batch_pattern_has_its_row() -> None:
-    """A new pattern is not forgotten; filters alone have no use for a past or for drafts."""
-    stateless = {n for n, pattern in PATTERNS.items() if not pattern.past and not pattern.n_drafts}
+    """A new pattern is not forgotten; filters alone have no use for a past or for drafts.
+
+    A poisoned batch is for who states a policy for NaN, and is in no plan.
+    """
+    stateless = {n for n, p in PATTERNS.items() if not p.past and not p.n_drafts and not p.poisoned}
     assert set(PATTERN_KINDS) == stateless

@@ -47,10 +47,13 @@ class Stepping:
         )
 
 
-def steps(change: Callable[[Stepped], Stepped]) -> list[tuple[str, str, str]]:
+def steps(
+    change: Callable[[Stepped], Stepped], noise_name: str = OWN.noise
+) -> list[tuple[str, str, str]]:
     """The two checks of steps, on a batch whose rows changed places before."""
     batch, target = batch_of("swapped"), Stepping(change)
-    checks = check_steps(batch, shown(batch), as_target(target), OWN, seed=3, cell_id="x")
+    asked = {"noise_name": noise_name, "cell_id": "x"}
+    checks = check_steps(batch, shown(batch), as_target(target), OWN, seed=3, **asked)
     return [(check.check, check.outcome, check.reason) for check in checks]
 
 
@@ -91,6 +94,24 @@ def test_a_step_that_mixes_requests_up_is_found(
     """Tokens moved by a row; a list that nobody asked for, one too few, and another row's."""
     failed = {name: reason for name, outcome, reason in steps(change) if outcome == "fail"}
     assert words in failed[check]
+
+
+def masked(stepped: Stepped) -> Stepped:
+    """The last request emits the least likely token of its row."""
+    batch = batch_of("swapped")
+    return replace(
+        stepped,
+        token_ids=np.array([*stepped.token_ids[:-1], shown(batch)[-1].argmin()]),
+        listed=(*stepped.listed[:-1], None),
+    )
+
+
+def test_without_known_noise_a_token_must_be_one_that_is_left() -> None:
+    """Another seed's token passes then; one that is filtered out never does."""
+    assert steps(lambda stepped: stepped, noise_name="")[0][:2] == ("seeds", "pass")
+    name, outcome, reason = steps(masked, noise_name="")[0]
+    assert (name, outcome) == ("seeds", "fail")
+    assert "which its row does not keep" in reason
 
 
 def test_a_redraw_with_other_noise_is_found() -> None:

@@ -49,8 +49,8 @@ def test_every_defect_says_what_it_is() -> None:
     """At least fifteen, each with a summary and a source, named as it is looked up."""
     assert len(DEFECTS) >= 15
     assert all(d.name == name and d.summary and d.source for name, d in DEFECTS.items())
-    sampler_only = {d.stage for d in DEFECTS.values() if d.law is None}
-    assert sampler_only == {"batch", "seeds", "noise"}
+    sampler_only = {d.stage for d in DEFECTS.values() if d.law is None and d.process is None}
+    assert sampler_only == {"batch", "seeds", "noise", "state", "speculative", "log_probs"}
 
 
 # Each expected law is the probabilities of P6, or of TIED, renormalised over the ids named.

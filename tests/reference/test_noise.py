@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from sampler_reference import noise
+from sampler_reference import murmur, noise
 
 Int = NDArray[np.int64]
 
@@ -186,14 +186,22 @@ def test_accepts_only_minus_one_where_nothing_can_be_drawn() -> None:
 
 def test_ends_of_the_uniform_are_as_stated() -> None:
     """The low end is lost in 24 bits; the high end, before the clamp, rounds to 1 in float32."""
-    seed, position, token = noise.LOW_END
+    (seed, position, token), high = noise.ENDS["philox"]
     (low,) = noise.uniforms(np.array([seed]), np.array([position]), np.array([token]))[0]
     assert 0 < low < 2.0**-25
-    seed, position, token = noise.HIGH_END
+    seed, position, token = high
     counter = np.array([[token >> 1, position, 0, 0]], dtype=np.uint32)
     words = noise.philox4x32(counter, np.array([[seed, 0]], dtype=np.uint32))[0]
     # An odd token takes words 2 and 3; the lower half adds less than 2^-32.
     assert np.float32(int(words[2]) / 2**32) == 1
+
+
+def test_ends_of_murmur_are_as_stated() -> None:
+    """The same of vLLM's noise."""
+    at = [[np.array([number]) for number in end] for end in noise.ENDS["murmur"]]
+    low, high = (murmur.uniforms32(*end).item() for end in at)
+    assert 0 < low < 2.0**-25
+    assert high == 1
 
 
 def test_streams_of_one_seed_share_nothing() -> None:

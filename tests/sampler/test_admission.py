@@ -25,16 +25,30 @@ def refuse(request: Request, limits: Limits | None = None, *, speculative: bool 
         ({"n": 0}, "n must be from 1 to 16384, got 0"),
         ({"n": 16385}, "n must be from 1 to 16384, got 16385"),
         ({"n": 2, "temperature": 0}, "n must be 1 where temperature is 0 (greedy), got 2"),
-        ({"temperature": -1.0}, "temperature must be finite and >= 0, got -1.0"),
+        ({"temperature": -1.0}, "temperature must be finite as float32 and >= 0, got -1.0"),
+        ({"temperature": 1e39}, "temperature must be finite as float32 and >= 0, got 1e+39"),
+        ({"top_k": 2.5}, "top_k must be an integer, got 2.5"),
+        ({"seed": 1.5}, "seed must be an integer, got 1.5"),
         ({"top_k": -2}, "top_k must be -1 or 0 (off) or >= 1, got -2"),
         ({"top_p": 0.0}, "top_p must be in (0, 1], got 0.0"),
         ({"min_p": 1.5}, "min_p must be in [0, 1], got 1.5"),
-        ({"repetition_penalty": 0.0}, "repetition_penalty must be finite and > 0, got 0.0"),
+        (
+            {"repetition_penalty": 0.0},
+            "repetition_penalty must be finite and > 0 as float32, got 0.0",
+        ),
+        (
+            {"repetition_penalty": 1e-50},
+            "repetition_penalty must be finite and > 0 as float32, got 1e-50",
+        ),
+        (
+            {"logit_bias": {3: 1e39}},
+            "logit_bias must be finite as float32 for every token id, got {3: 1e+39}",
+        ),
         ({"frequency_penalty": 2.1}, "frequency_penalty must be in [-2, 2], got 2.1"),
         ({"presence_penalty": -2.1}, "presence_penalty must be in [-2, 2], got -2.1"),
         (
             {"logit_bias": {3: float("inf")}},
-            "logit_bias must be finite for every token id, got {3: inf}",
+            "logit_bias must be finite as float32 for every token id, got {3: inf}",
         ),
         (
             {"allowed_token_ids": ()},
@@ -76,6 +90,10 @@ def test_refused_at_construction(settings: dict[str, Any], message: str) -> None
         (
             SamplingParams(allowed_token_ids=(5, 2000)),
             "allowed_token_ids must be token ids in [0, 2000), got 2000",
+        ),
+        (
+            SamplingParams(allowed_token_ids=(1.5,)),  # type: ignore[arg-type]  # what is refused
+            "allowed_token_ids must be token ids in [0, 2000), got 1.5",
         ),
         (
             SamplingParams(logit_bias={-1: 1.0}),
@@ -143,8 +161,21 @@ def test_refused_at_construction(settings: dict[str, Any], message: str) -> None
             "thinking_token_budget must be None where the model has no markers of reasoning, got 5",
         ),
         (
-            SamplingParams(trace_token_ids=(3,), n=2),
-            "n must be 1 where trace_token_ids replaces draws, got 2",
+            SamplingParams(n=2),
+            "n must be 1 for each request that is added, see seeds.choices, got 2",
+        ),
+        (
+            SamplingParams(prompt_logprob_token_ids=((4,), (5, 2000))),
+            "prompt_logprob_token_ids must be token ids in [0, 2000), got 2000",
+        ),
+        (
+            SamplingParams(prompt_logprob_token_ids=(tuple(range(21)),)),
+            "a row of prompt_logprob_token_ids must hold at most 20 token ids, got 21",
+        ),
+        (
+            SamplingParams(prompt_logprob_token_ids=((4,),), prompt_logprob_start=10**6),
+            "prompt_logprob_token_ids, from prompt_logprob_start on, must be at most the 15 rows"
+            " that a prompt can have, got 1000001",
         ),
         (
             SamplingParams(trace_token_ids=(3,), prompt_logprobs=0),

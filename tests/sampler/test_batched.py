@@ -1,6 +1,7 @@
 """Stages and filters of whole batches against the reference, bit for bit."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,25 @@ def test_a_request_that_needs_nothing_is_not_changed_by_its_mates(
     for made in (sampler.process, sampler.filter):
         row = made(torch.from_numpy(logits), slots)[1].numpy()
         assert row.tobytes() == logits[1].tobytes()
+
+
+def test_what_was_committed_is_the_samplers_own(model: ModelConfig) -> None:
+    """A caller may use its list again: token 5 is penalised, by 2 for its one occurrence."""
+    sampler, logits = build(model), torch.zeros(1, 40)
+    slot = sampler.add(Request(SamplingParams(frequency_penalty=2)))
+    sampler.step(logits, [slot])
+    emitted = [5]
+    sampler.commit(slot, emitted)
+    emitted[0] = 6
+    assert sampler.process(logits, [slot])[0, 5:7].tolist() == [-2, 0]
+
+
+def test_min_tokens_that_no_output_reaches(model: ModelConfig) -> None:
+    """Beyond 32 bits too: both end-of-sequence tokens, 3 and 4, stay masked."""
+    sampler = build(model)
+    slot = sampler.add(Request(SamplingParams(min_tokens=2**40)))
+    masked = sampler.process(torch.zeros(1, 40), [slot])[0] == -torch.inf
+    assert masked.nonzero()[:, 0].tolist() == [3, 4]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -190,3 +210,14 @@ def test_a_slot_named_twice(model: ModelConfig) -> None:
     slot = sampler.add(Request())
     with pytest.raises(ValueError, match=r"^slots must be distinct, got \[7, 7\]$"):
         sampler.step(torch.zeros(2, 40), [slot, slot])
+
+
+def test_a_grammar_where_the_conventions_have_none(model: ModelConfig) -> None:
+    """Ignoring it would give text that the grammar forbids."""
+    own = CONVENTIONS["sampler-audit"]
+    bare = replace(own, name="bare", processing=("logit_bias",))
+    sampler = build(model, conventions=bare, processors=[])
+    slot = sampler.add(Request())
+    mask = np.zeros(model.vocab_size, np.bool_)
+    with pytest.raises(ValueError, match=r"^grammar must be None: bare has no grammar"):
+        sampler.step(torch.zeros(1, model.vocab_size), [slot], grammar=[mask])

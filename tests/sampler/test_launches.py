@@ -173,5 +173,6 @@ def test_emitted_tokens_are_counted_where_somebody_is_penalised(model: ModelConf
     launches = split(sampler.step(torch.zeros(2, 40), slots).launches)[0]
     assert launches == DRAW | {"add_output_tokens": 1, "apply_penalties": 1}
     sampler.commit(plain, [4, 5])
+    sampler.commit(penalised, [])
     launches = split(sampler.step(torch.zeros(2, 40), slots).launches)[0]
     assert launches == DRAW | {"apply_penalties": 1}

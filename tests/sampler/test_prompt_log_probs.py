@@ -2,10 +2,13 @@ import numpy as np
 import pytest
 import torch
 
+from sampler_audit.sampler.batched import BatchedSampler
 from sampler_audit.sampler.log_probs import LogProbsMode
 from sampler_audit.sampler.prompt_log_probs import PromptLogProbs
 from sampler_kernels import mass_error
 from sampler_reference.log_probs import prompt_listings
+from sampler_scenarios.params import SamplingParams
+from sampler_scenarios.requests import ModelConfig, Request
 
 RNG = np.random.default_rng(4)
 PROMPT = tuple(RNG.integers(0, 50, 23).tolist())
@@ -52,3 +55,30 @@ def test_more_rows_than_tokens() -> None:
     """Somebody else's rows are among them."""
     with pytest.raises(ValueError, match=r"^a prompt of 23 tokens has as many rows .* got 24$"):
         listed().add(torch.zeros(1, 50))
+
+
+def test_chosen_tokens_from_a_row_on() -> None:
+    """Rows 2 and 3 list their own ids behind the prompt's token; the other tokens list nothing."""
+    prompt = PromptLogProbs(
+        PROMPT, 0, mode="raw_logprobs", path="twin", chosen=((7, 8), (9,)), start=2
+    )
+    prompt.add(torch.from_numpy(LOGITS))
+    listed_ids = [None if each is None else each.token_ids.tolist() for each in prompt.listings]
+    assert listed_ids[3] == [PROMPT[3], 7, 8]
+    assert listed_ids[4] == [PROMPT[4], 9]
+    assert listed_ids[:3] == [None] * 3
+    assert listed_ids[5:] == [None] * 18
+
+
+def test_a_request_lists_its_prompt_through_the_sampler() -> None:
+    """Another one, that did not ask, is told so."""
+    sampler = BatchedSampler(ModelConfig(vocab_size=50), path="twin", rng=RNG, max_requests=2)
+    asked = sampler.add(Request(SamplingParams(prompt_logprobs=3), PROMPT))
+    silent = sampler.add(Request(SamplingParams(), PROMPT))
+    found = sampler.prompt_log_probs(asked, torch.from_numpy(LOGITS[:9]))
+    expected = listed(9).listings
+    assert [each and each.token_ids.tolist() for each in found] == [
+        each and each.token_ids.tolist() for each in expected[:10]
+    ]
+    with pytest.raises(ValueError, match=r"^prompt_logprobs must be set where .* got None$"):
+        sampler.prompt_log_probs(silent, torch.from_numpy(LOGITS[:9]))

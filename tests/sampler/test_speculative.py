@@ -190,16 +190,24 @@ def replace_drafts(scene: Any, drafts: list[tuple[int, ...]]) -> Any:
     return replace(scene, drafts=drafts, rows=rows)
 
 
+@pytest.mark.parametrize("noise", ["philox", "philox-fp64", "murmur", "murmur-fp64"])
 def test_a_request_without_drafts_draws_as_ever(
-    model: ModelConfig, random_request: Make, random_scene: Make
+    noise: str, model: ModelConfig, random_request: Make, random_scene: Make
 ) -> None:
-    """Among requests that have some, the token that it draws alone."""
+    """Among requests that have some, the token that it draws alone, whatever the noise."""
     rng = np.random.default_rng(31)
     for _ in range(10):
         requests = [random_request(rng, 0.3) for _ in range(3)]
         requests = [replace(r, params=replace(r.params, seed=5)) for r in requests]
         scene = random_scene(rng, requests)
-        sampler = BatchedSampler(model, path="twin", processors=[DRY], rng=rng, max_drafts=2)
+        sampler = BatchedSampler(
+            model,
+            path="twin",
+            conventions=replace(OWN, noise=noise),
+            processors=[DRY],
+            rng=rng,
+            max_drafts=2,
+        )
         slots = [sampler.add(request) for request in requests]
         logits = torch.from_numpy(scene.logits)
         alone = sampler.step(logits[:1], slots[:1], grammar=scene.grammar[:1])

@@ -11,7 +11,7 @@ from sampler_reference.defect_laws import right_law
 from sampler_reference.processors import process
 from sampler_scenarios.params import STAGES, SamplingParams
 from sampler_scenarios.rows import load_row
-from sampler_scenarios.stages import audit_model, build_request
+from sampler_scenarios.stages import audit_model, build_request, switched_off
 
 ROWS = ("dense-normal@2048", "zipf@512", "bf16-rounded@129")
 EVERY_PAIR = pytest.mark.parametrize("pair", [*combinations(STAGES, 2)], ids="+".join)
@@ -37,6 +37,16 @@ def distance(p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
 def test_a_stage_moves_probability(row: str, stage: str) -> None:
     """By at least a hundredth, on ordinary rows."""
     assert distance(law(row), law(row, stage)) > 0.01
+
+
+@EVERY_STAGE
+def test_a_stage_can_be_switched_off(stage: str) -> None:
+    """It alone goes, and nothing that the others ask."""
+    logits = load_row("zipf@512").logits
+    every = build_request(logits, SamplingParams(), STAGES)
+    left = switched_off(every, [stage])
+    assert left.combo == tuple(other for other in STAGES if other != stage)
+    assert switched_off(every, STAGES).combo == ()
 
 
 @EVERY_PAIR
@@ -112,3 +122,14 @@ def test_unknown_stage() -> None:
     """Named, with the known ones."""
     with pytest.raises(ValueError, match="unknown stage 'bias'; known: grammar, "):
         build_request(np.zeros(8, np.float32), SamplingParams(), ("bias",))
+
+
+@pytest.mark.parametrize("stages", [(), ("logit_bias",), STAGES])
+def test_reasoning_is_open_in_every_request(stages: tuple[str, ...]) -> None:
+    """So that the budget of a slot's last holder would act: the last marker opens it."""
+    row = load_row("dense-normal@512").logits
+    (start, _), (end, _) = audit_model(512).reasoning_start, audit_model(512).reasoning_end
+    markers = [
+        t for t in build_request(row, SamplingParams(), stages).token_ids if t in (start, end)
+    ]
+    assert markers[-1] == start

@@ -119,7 +119,8 @@ def test_an_unknown_target_lists_the_known() -> None:
 
 def test_every_target_describes_itself() -> None:
     """In one line; files that are no engines are not listed."""
-    named = {"builtin", "llama_cpp", "torch", "transformers", "vllm", "vllm_torch"}
+    vllm = {"vllm", "vllm_torch", "vllm_v1", "vllm_v2"}
+    named = {"builtin", "llama_cpp", "torch", "transformers", *vllm}
     assert named <= set(target_names())
     assert not any(name.startswith("_") or name == "function" for name in target_names())
     assert all("\n" not in describe(name) for name in (*target_names(), FUNCTION))

@@ -1,6 +1,6 @@
 """ProcessorSet: the custom logits processors of one sampler, of both interfaces, as one stage."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -19,11 +19,18 @@ class ProcessorSet:
     """Processors in the order of ``classes``, and the requests that they know of, by slot.
 
     Logits are float32 ``[n_rows, vocab_size]``; whoever calls ``apply`` must take what it returns.
+    ``is_greedy`` tells which requests take the largest logit.
     """
 
     def __init__(
-        self, classes: Sequence[ProcessorClass], config: EngineConfig, states: RequestStates
+        self,
+        classes: Sequence[ProcessorClass],
+        config: EngineConfig,
+        states: RequestStates,
+        *,
+        is_greedy: Callable[[SamplingParams], bool] = lambda params: params.temperature == 0,
     ) -> None:
+        self._greedy = is_greedy
         self._classes = tuple(classes)
         built = [_build(cls, config, states) for cls in self._classes]
         self._slot_level = [p for p in built if isinstance(p, _SlotLevel)]
@@ -104,7 +111,7 @@ class ProcessorSet:
         return logits
 
     def _is_greedy(self, slot: int) -> bool:
-        return bool(np.float32(self._requests[slot].params.temperature) == 0)
+        return self._greedy(self._requests[slot].params)
 
 
 class _SlotLevel:

@@ -29,7 +29,8 @@ class MinTokensStage(Stage):
     def _write(self, slot: int, request: Request) -> bool:
         params = request.params
         stops = stop_set(params, self._model) if params.min_tokens else ()
-        self._min_tokens.write(slot, params.min_tokens)
+        # No output is ever that long, and any integer may be asked for.
+        self._min_tokens.write(slot, min(params.min_tokens, self._model.max_model_len))
         self._stop_token_ids.rewrite(slot, stops)
         self._counts.write(slot, len(stops))
         return bool(stops)

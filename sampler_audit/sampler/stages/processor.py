@@ -16,6 +16,7 @@ from sampler_audit.sampler.processors import (
     load_processors,
 )
 from sampler_audit.sampler.stages._stage import Stage, StepInput, Surroundings
+from sampler_reference.conventions import effective_temperature
 from sampler_scenarios.params import SamplingParams
 from sampler_scenarios.requests import Request
 
@@ -31,6 +32,7 @@ class ProcessorStage(Stage):
     ) -> None:
         super().__init__(around)
         self._history = around.history
+        conventions = around.conventions
         states = RequestStates(
             device=around.device,
             max_num_reqs=around.n_slots,
@@ -48,7 +50,12 @@ class ProcessorStage(Stage):
         )
         classes = load_processors(sources, speculative=max_drafts > 0)
         self.n_processors = len(classes)
-        self._processors = ProcessorSet(classes, config, states)
+        self._processors = ProcessorSet(
+            classes,
+            config,
+            states,
+            is_greedy=lambda params: effective_temperature(params.temperature, conventions) == 0,
+        )
 
     def validate_params(self, params: SamplingParams) -> None:
         """Raises ValueError where a processor refuses the request."""

@@ -22,7 +22,7 @@ class TokenCounts:
         self._launches = around.launches
         self._kept: set[int] = set()
         self._new: set[int] = set()
-        self._emitted: list[tuple[int, Sequence[int]]] = []
+        self._emitted: list[tuple[int, tuple[int, ...]]] = []
         self._tables: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def add(self, slot: int, request: Request) -> None:
@@ -35,8 +35,9 @@ class TokenCounts:
 
     def commit(self, slot: int, token_ids: Sequence[int]) -> None:
         """The request has emitted these tokens too; a new slot's are counted with its history."""
-        if slot in self._kept:
-            self._emitted.append((slot, token_ids))
+        if slot in self._kept and token_ids:
+            # A copy, since the caller may go on writing to its own list before the next step.
+            self._emitted.append((slot, tuple(token_ids)))
 
     def current(self, step: StepInput) -> tuple[torch.Tensor, torch.Tensor]:
         """Prompt bitmask and output counts of every slot that wants them."""

@@ -1,0 +1,197 @@
+"""Planted defects that the public fault corpus asks for beyond the first lists, by name.
+
+Each is found in a cell of its own, its corpus entry's: the quick plan need not show it.
+"""
+
+from dataclasses import replace
+
+from sampler_reference.corpus_defect_laws import (
+    first_tries_then_argmax,
+    last_for_first,
+    mask_too_short,
+    nothing_at_tiny_top_p,
+    nothing_where_half_overflows,
+    one_more_at_top_p,
+    top_p_unnormalised,
+    widened_by_listing,
+    without_tiny,
+)
+from sampler_reference.defect import Defect
+from sampler_reference.defect_laws import with_params
+from sampler_reference.stage_defect_laws import PENALTIES, skipped, with_conventions, with_stages
+
+_ALL = (
+    Defect(
+        name="tail-below-resolution-dropped",
+        summary="tokens of less probability than float32 resolves below 1 are masked",
+        stage="kept",
+        source="flashinfer-ai/flashinfer#708",
+        law=without_tiny,
+        entry="B11",
+    ),
+    Defect(
+        name="nan-poisons-neighbours",
+        summary="the row after a row of NaN becomes NaN as well",
+        stage="batch",
+        source="vllm-project/vllm#40376",
+        entry="B15",
+    ),
+    Defect(
+        name="top-p-one-more",
+        summary="top_p keeps the token after the one at which the mass reaches it",
+        stage="kept",
+        source="huggingface/transformers#18976",
+        needs=frozenset({"top_p"}),
+        law=one_more_at_top_p,
+        entry="B19",
+    ),
+    Defect(
+        name="top-p-keeps-nothing",
+        summary="a top_p below .001 masks every token",
+        stage="kept",
+        source="huggingface/transformers#19839",
+        needs=frozenset({"top_p"}),
+        law=nothing_at_tiny_top_p,
+        entry="B20",
+    ),
+    Defect(
+        name="top-p-unnormalised",
+        summary="top_p after top_k judges masses that no longer sum to 1",
+        stage="kept",
+        source="ml-explore/mlx-lm#388",
+        needs=frozenset({"top_k", "top_p"}),
+        law=top_p_unnormalised,
+        entry="B21",
+    ),
+    Defect(
+        name="listing-widens-kept",
+        summary="a request that lists n tokens keeps at least n",
+        stage="kept",
+        source="ggml-org/llama.cpp#5564",
+        law=widened_by_listing,
+        entry="B29",
+    ),
+    Defect(
+        name="four-tries-then-argmax",
+        summary="draws that fall outside the kept set four times give the likeliest token",
+        stage="noise",
+        source="lightseekorg/tokenspeed#280",
+        law=first_tries_then_argmax(4),
+        found_by="histogram",
+        entry="B31",
+    ),
+    Defect(
+        name="last-for-first",
+        summary="where top_p keeps one token, the last candidate is kept in its place",
+        stage="kept",
+        source="microsoft/onnxruntime-genai#1363",
+        needs=frozenset({"top_p"}),
+        law=last_for_first,
+        entry="B34",
+    ),
+    Defect(
+        name="seed-lost-in-mixed-batch",
+        summary="a seed is ignored beside a request that has none",
+        stage="seeds",
+        source="vllm-project/vllm#51226",
+        found_by="seeds",
+        entry="B42",
+    ),
+    Defect(
+        name="greedy-as-position",
+        summary="beside drafts a greedy row gives the best token's place in a sorted row",
+        stage="speculative",
+        source="vllm-project/vllm-ascend#16396",
+        found_by="support",
+        entry="B53",
+    ),
+    Defect(
+        name="acceptance-by-best-token",
+        summary="a draft is accepted with p(x) over the target's largest probability",
+        stage="speculative",
+        source="1bit-MONSTER/1bit-MONSTER#637",
+        found_by="noise",
+        entry="B54",
+    ),
+    Defect(
+        name="grammar-skipped-at-drafts",
+        summary="the grammar masks a request's first row only, not those after drafts",
+        stage="processing",
+        source="vllm-project/vllm#44292",
+        needs=frozenset({"grammar"}),
+        process=with_stages(("grammar",), skipped),
+        entry="B56",
+    ),
+    Defect(
+        name="penalties-of-first-request",
+        summary="every request is penalised as the first one of its batch asks",
+        stage="state",
+        source="vllm-project/vllm#5639",
+        one_of=frozenset(PENALTIES),
+        found_by="logits",
+        entry="B60",
+    ),
+    Defect(
+        name="penalty-window-hidden",
+        summary="penalties look at the last four tokens only",
+        stage="processing",
+        source="jundot/omlx#3011",
+        one_of=frozenset(PENALTIES),
+        process=with_conventions(lambda own: replace(own, penalty_window=4)),
+        found_by="logits",
+        entry="B63",
+    ),
+    Defect(
+        name="masked-row-draws-first-id",
+        summary="a row that is masked throughout gives token 0",
+        stage="noise",
+        source="vllm-project/vllm#57986",
+        found_by="support",
+        entry="B65",
+    ),
+    Defect(
+        name="grammar-mask-too-short",
+        summary="the grammar's mask ends 32 tokens before the row, and those stay",
+        stage="processing",
+        source="mlc-ai/mlc-llm#2651",
+        needs=frozenset({"grammar"}),
+        process=with_stages(("grammar",), mask_too_short),
+        entry="B68",
+    ),
+    Defect(
+        name="temperature-overflows-half",
+        summary="logits over the temperature overflow 16-bit floats, and the row is lost",
+        stage="scale",
+        source="vllm-project/vllm#3063",
+        needs=frozenset({"temperature"}),
+        law=nothing_where_half_overflows,
+        entry="B71",
+    ),
+    Defect(
+        name="top-k-off-is-one",
+        summary="a top_k that is off keeps one token",
+        stage="kept",
+        source="vllm-project/tpu-inference#1386",
+        law=with_params(lambda own: replace(own, top_k=own.top_k if own.top_k > 0 else 1)),
+        entry="B73",
+    ),
+    Defect(
+        name="log-probs-after-temperature",
+        summary="listed log-probs are those after temperature and filters, not the model's own",
+        stage="log_probs",
+        source="vllm-project/vllm#9453",
+        found_by="log-probs",
+        entry="B75",
+    ),
+    Defect(
+        name="sampled-log-prob-lost",
+        summary="the sampled token is listed with the log-prob of a masked one",
+        stage="log_probs",
+        source="sgl-project/sglang#4876",
+        found_by="log-probs",
+        entry="B80",
+    ),
+)
+
+CORPUS_DEFECTS: dict[str, Defect] = {defect.name: defect for defect in _ALL}
+"""Every one by name; none of them is pooled."""
