@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
+from sampler_audit.demo_command import demo_server
 from sampler_audit.errors import TargetUnavailable
 from sampler_audit.options import (
     LEAST_ALPHA,
@@ -24,6 +25,7 @@ from sampler_audit.options import (
     one_of,
     whole,
 )
+from sampler_audit.processor_audit.command import processor
 
 if TYPE_CHECKING:
     from sampler_audit.audit import AuditSettings, TargetRequest
@@ -229,6 +231,10 @@ def selftest(
         report = run_selftest(seed=_fresh_seed() if seed is None else seed, progress=progress)
     selftest_report.show(report, make_console(no_color=no_color), quiet=quiet)
     return 0 if report.outcome == "pass" else 1
+
+
+app.command("demo-server")(demo_server)
+app.command()(processor)
 
 
 @app.command("list")

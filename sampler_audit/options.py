@@ -48,6 +48,17 @@ def between(low: float, high: float) -> Callable[[str], float]:
     return parse
 
 
+def nats(text: str) -> float:
+    """A size of log-prob errors: from 0 to 10 nats, beyond which a row says nothing."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 10:
+        raise typer.BadParameter(f"expected a number from 0 to 10, got {str(text)!r}")
+    return value
+
+
 def one_of(*allowed: str) -> Callable[[str], str]:
     """A parser of names."""
 

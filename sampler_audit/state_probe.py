@@ -24,7 +24,7 @@ from sampler_scenarios.batches import Batch
 _ROUNDING = 1e-5
 """Relative error of a probability ratio in float32, with room."""
 
-_STEPS = 2
+_STEPS = 1
 """Steps, each with other seeds; every request's token is checked in every one."""
 
 

@@ -146,7 +146,9 @@ class Player:
         steps_left = Counter(i for order in batch.past for i in order)
         for order in batch.past:
             _admit(sampler, slots, order, everyone, steps_left)
-            sampler.process(logits[[0] * len(order)], [slots[i] for i in order])
+            if order is batch.past[-1]:
+                # What earlier steps leave behind is in the slots already: one step shows it.
+                sampler.process(logits[[0] * len(order)], [slots[i] for i in order])
             for i in order:
                 output = everyone[i].output_token_ids
                 sampler.commit(slots[i], [output[len(output) - steps_left[i]]])

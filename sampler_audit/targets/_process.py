@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +26,7 @@ sys.modules[package.__name__] = package
 from sampler_audit_worker import _worker
 _worker.main()
 """
+_ENGINE_WORKER = (_BOOTSTRAP, str(Path(__file__).parent))
 _STDERR_LINES = 5
 _STDERR_BYTES = 1 << 16
 _CLOSE_S = 5.0
@@ -36,13 +37,14 @@ Reply = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 class WorkerProcess:
     """A child in a session of its own, so that Ctrl-C reaches the auditor alone.
 
-    It ends when its input is closed, so it cannot outlive the auditor, however that ends.
+    It ends when its input is closed, so it cannot outlive the auditor, however that ends. ``code``
+    is the program text that answers frames, and its arguments; that of the engines by default.
     """
 
-    def __init__(self, python: str, n_threads: int) -> None:
+    def __init__(self, python: str, n_threads: int, code: Sequence[str] = _ENGINE_WORKER) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
-            [python, "-c", _BOOTSTRAP, str(Path(__file__).parent)],
+            [python, "-c", *code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

@@ -124,7 +124,7 @@ class SamplerEngine(Engine):
     def _batch(self, logits: NDArray[np.float32], params: Params, index: int) -> Batch:
         if self._scene is None:
             return plain_batch(logits, _sampling_params(params), index)
-        return from_scene(logits, index, *self._scene)
+        return from_scene(logits, *self._scene)
 
 
 def _player(path: Path, options: dict[str, str]) -> Player:

@@ -37,12 +37,7 @@ class V1Sampler:
 
     def __init__(self, **facts: Any) -> None:
         model = Model(**facts)
-        platform = importlib.import_module("vllm.platforms").current_platform
-        platform.import_kernels()
-        platform.register_triton_kernel_overrides()
-        _mend_expansion()
-        # Compiling the one comparison that counts ranks takes 11 s and a C++ compiler.
-        torch._dynamo.config.disable = True
+        _prepare()
         self._model = model
         self._batch = _input_batch(model)
         sampler = importlib.import_module(f"{_V1}.sample.sampler")
@@ -261,6 +256,17 @@ def _input_batch(model: Model) -> Any:
         num_spec_tokens=model.max_drafts,
         reasoning_config=model.reasoning,
     )
+
+
+@cache
+def _prepare() -> None:
+    """Once for a process, as a worker of vLLM does when it starts."""
+    platform = importlib.import_module("vllm.platforms").current_platform
+    platform.import_kernels()
+    platform.register_triton_kernel_overrides()
+    _mend_expansion()
+    # Compiling the one comparison that counts ranks takes 11 s and a C++ compiler.
+    torch._dynamo.config.disable = True
 
 
 def _mend_expansion() -> None:

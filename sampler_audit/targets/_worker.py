@@ -23,7 +23,7 @@ _ENGINE_PACKAGE = "sampler_audit_engine_under_audit"
 
 def main() -> None:
     """Serve frames from standard input; whatever the engine prints goes to standard error."""
-    requests, replies = _claim_standard_streams()
+    requests, replies = claim_standard_streams()
     engine: Engine | None = None
     while (frame := read_frame(requests)) is not None:
         header, arrays = frame
@@ -41,7 +41,7 @@ def main() -> None:
         write_frame(replies, answer, results)
 
 
-def _claim_standard_streams() -> tuple[IO[bytes], IO[bytes]]:
+def claim_standard_streams() -> tuple[IO[bytes], IO[bytes]]:
     """The pipes for frames; afterwards fd 0 is empty and fd 1 is standard error.
 
     At the level of descriptors, because compiled engines print past sys.stdout.

@@ -15,9 +15,10 @@ from sampler_scenarios.params import FILTERS, SamplingParams
 from sampler_scenarios.requests import Request
 
 Scene = dict[str, Any]
-"""``requests`` and ``leavers``, each with params, prompt and output; ``past`` and ``drafts``;
-``model``, whose fields are those of ModelConfig. A request with a grammar has its row number in the
-array ``grammars``, bool ``[n_grammars, vocab_size]``; ``draft_logits`` is the other array."""
+"""``requests`` and ``leavers``, each with params, prompt and output; ``past``, ``drafts``, and
+``index``; ``model``, whose fields are those of ModelConfig. A request with a grammar has its row
+number in the array ``grammars``, bool ``[n_grammars, vocab_size]``; the other is ``draft_logits``.
+"""
 
 _NEUTRAL = SamplingParams()
 
@@ -40,6 +41,7 @@ def to_scene(batch: Batch) -> tuple[Scene, dict[str, NDArray[Any]]]:
     scene = {
         "requests": told[: len(batch.requests)],
         "leavers": told[len(batch.requests) :],
+        "index": batch.index,
         "past": [list(order) for order in batch.past],
         "drafts": [list(drafts) for drafts in batch.drafts],
         "model": asdict(batch.model),
@@ -54,7 +56,6 @@ def to_scene(batch: Batch) -> tuple[Scene, dict[str, NDArray[Any]]]:
 
 def from_scene(
     logits: NDArray[np.float32],
-    index: int,
     scene: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
 ) -> Batch:
@@ -63,7 +64,7 @@ def from_scene(
     return Batch(
         logits,
         tuple(_request_from_json(told, grammars) for told in scene["requests"]),
-        index,
+        scene["index"],
         tuple(_request_from_json(told, grammars) for told in scene["leavers"]),
         tuple(tuple(order) for order in scene["past"]),
         tuple(tuple(drafts) for drafts in scene["drafts"]),

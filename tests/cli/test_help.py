@@ -17,7 +17,7 @@ def test_help_texts(
 ) -> None:
     """Of the program and of its commands, at 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
-    for command in ([], ["local"], ["selftest"], ["list"]):
+    for command in ([], ["local"], ["selftest"], ["demo-server"], ["processor"], ["list"]):
         assert main([*command, "--help"]) == 0
     golden("help.txt", capsys.readouterr().out)
 

@@ -33,7 +33,8 @@ def test_combos_are_the_sets_and_the_sixteen_subsets(capsys: pytest.CaptureFixtu
 
 def test_targets_end_with_anybodys_function(capsys: pytest.CaptureFixture[str]) -> None:
     """Beside the engines that have a name."""
-    named = {"builtin", "llama_cpp", "torch", "transformers", "vllm", "vllm_torch"}
+    vllm = {"vllm", "vllm_torch", "vllm_v1", "vllm_v2"}
+    named = {"builtin", "llama_cpp", "torch", "transformers", *vllm}
     assert named <= set(names("targets", capsys))
     assert names("targets", capsys)[-1] == "module:attr"
 

@@ -33,7 +33,10 @@ FUNCTION = ["local", "--target", "somewhere:function"]
         (["local", "--target", "builtin", "--defect", "bad-luck"], "unknown defect 'bad-luck'"),
         ([*FUNCTION, "--defect", "weakest-dropped"], "not in somewhere:function"),
         (["local", "--when", "top_k"], "--defect NAME"),
-        (["local", "--defect", "weakest-dropped", "--when", "top_q"], "unknown filter or stage 'top_q'"),
+        (
+            ["local", "--defect", "weakest-dropped", "--when", "top_q"],
+            "unknown filter or stage 'top_q'",
+        ),
         ([*FUNCTION, "--combos", "quads"], "unknown combination 'quads'"),
         ([*FUNCTION, "--rows", "dence-normal"], "dence-normal"),
         ([*FUNCTION, "--only", "dense-normal"], "a cell id is ROW/PARAMS/batch=PATTERN"),

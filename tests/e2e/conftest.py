@@ -1,14 +1,18 @@
-"""vLLM's two samplers, called in their own interpreter, and how our requests are put to them."""
+"""vLLM in its own interpreter: its two samplers, called with our requests, and its server."""
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -18,6 +22,12 @@ from sampler_scenarios.requests import ModelConfig
 
 PYTHON = Path(__file__).parents[2] / ".venv-vllm" / "bin" / "python"
 DRIVER = Path(__file__).with_name("vllm_sampler_driver.py")
+
+MODEL = PYTHON.parents[1] / "smollm2"
+LEASH = '{ "$@" < /dev/null; kill -KILL 0; } & read -r _; kill -KILL 0'
+"""Ends the server's engine with the server, and all of it when our end of the pipe is gone."""
+READY_S = 300.0
+"""Longest wait for the server; 30 to 50 s were seen on two busy cores."""
 
 Arguments = dict[str, Any]
 Calls = list[tuple[str, Arguments]]
@@ -118,3 +128,70 @@ def vllm_settings() -> Callable[[SamplingParams], Arguments]:
         return {k: v for k, v in values.items() if v != getattr(default, k)}
 
     return settings
+
+
+class VllmServer:
+    """vLLM's OpenAI-compatible server on the CPU, with a small model. Killed, it starts anew."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._url = ""
+
+    def url(self) -> str:
+        """Where it is ready to answer."""
+        if self._process is None:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            self._url = f"http://127.0.0.1:{port}"
+            self._process = self._start(port)
+            self._wait(self._process)
+        return self._url
+
+    def kill(self) -> None:
+        """End it by SIGKILL, with every process that it started."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
+            self._process = None
+
+    def _start(self, port: int) -> subprocess.Popen[bytes]:
+        server = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(MODEL)]
+        address = ["--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", str(port)]
+        # Nothing is compiled: it would take minutes, and a compiler.
+        small = ["--dtype", "bfloat16", "--max-model-len", "512", "--enforce-eager"]
+        with self._log.open("wb") as log:
+            return subprocess.Popen(
+                ["bash", "-c", LEASH, "vllm", *server, *address, *small],
+                env={
+                    **os.environ,
+                    "HF_HUB_OFFLINE": "1",
+                    "TORCHDYNAMO_DISABLE": "1",
+                    "VLLM_CPU_KVCACHE_SPACE": "1",
+                    "VLLM_NO_USAGE_STATS": "1",
+                },
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + READY_S
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                if httpx.get(f"{self._url}/health").is_success:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.5)
+        self.kill()
+        pytest.fail(f"vLLM's server did not start:\n{self._log.read_text()[-3000:]}")
+
+
+@pytest.fixture(scope="session")
+def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
+    """The server, started when its URL is first asked for."""
+    server = VllmServer(tmp_path_factory.mktemp("vllm-server") / "log.txt")
+    yield server
+    server.kill()

@@ -33,7 +33,7 @@ def wrong(
 
 def test_names_and_sources() -> None:
     """Named as they are looked up, each with a source; no name is used twice, none is pooled."""
-    assert len(STAGE_DEFECTS) == 24
+    assert len(STAGE_DEFECTS) == 25
     assert all(d.name == name and d.summary and d.source for name, d in STAGE_DEFECTS.items())
     assert not any(defect.pooled or name in POOLED for name, defect in STAGE_DEFECTS.items())
     assert {d.stage for d in STAGE_DEFECTS.values() if d.process} == {"processing"}

@@ -29,7 +29,7 @@ def test_every_batch_comes_back_equal_through_json(pattern: str) -> None:
     """With all stages on, whose parameters are of every kind."""
     batch = batch_of(pattern, "+".join(STAGES))
     scene, arrays = to_scene(batch)
-    again = from_scene(batch.logits, batch.index, json.loads(json.dumps(scene)), arrays)
+    again = from_scene(batch.logits, json.loads(json.dumps(scene)), arrays)
     pairs = zip((*batch.requests, *batch.leavers), (*again.requests, *again.leavers), strict=True)
     assert all(same(a, b) for a, b in pairs)
     assert (batch.past, batch.drafts, batch.index) == (again.past, again.drafts, again.index)

@@ -8,7 +8,9 @@ import pytest
 from sampler_audit.statistics.box import noise_box
 from sampler_audit.statistics.independence import (
     collision_upper,
+    copies_log_e,
     duplicate_log_e,
+    echo_log_es,
     exchangeability_log_e,
 )
 
@@ -94,3 +96,38 @@ def test_collision_bound() -> None:
     moved = law * np.exp([0.2, -0.2, -0.2])
     assert collision_upper(noise_box(law, kept, kept, 0.2)) >= ((moved / moved.sum()) ** 2).sum()
     assert collision_upper(noise_box(law, kept, kept, 9.0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("tokens", "earlier"), [([0, 0, 1, 2], [0, 1, 1, 2]), ([3, 3, 3], [3, 4, 4]), ([1], [1])]
+)
+def test_echoes_have_mean_one_over_all_orders(tokens: list[int], earlier: list[int]) -> None:
+    """Whatever stands beside them, each bet is fair where the order is independent of it."""
+    orders = itertools.permutations(tokens)
+    means = np.mean([np.exp(echo_log_es(np.array(o), np.array(earlier))) for o in orders], axis=0)
+    np.testing.assert_allclose(means, 1, atol=1e-12)
+
+
+def test_an_echo_is_found_where_no_draw_repeats_the_one_before() -> None:
+    """Forty draws repeated one by one by the next request."""
+    tokens = np.random.default_rng(3).integers(0, 6, 40)
+    assert echo_log_es(tokens, tokens).max() > np.log(1e4)
+
+
+def test_copies_have_mean_at_most_one() -> None:
+    """Over all pairs of texts of one token: E is 1 / (p of the text) where both agree."""
+    probs = np.array([0.6, 0.3, 0.1])
+    mean = 0.0
+    for pair in itertools.product(range(3), repeat=2):
+        texts = np.array(pair)[:, None]
+        mean += probs[list(pair)].prod() * np.exp(copies_log_e(texts, np.log(probs[list(pair)])))
+    assert mean == pytest.approx(1)
+
+
+def test_a_copied_text_is_found() -> None:
+    """Two of eight texts of 16 tokens agree, each with a chance below e^-20: 28 pairs."""
+    texts = np.random.default_rng(5).integers(0, 50, (8, 16))
+    assert copies_log_e(texts, np.full(8, -20.0)) == -np.inf
+    texts[6] = texts[1]
+    assert copies_log_e(texts, np.full(8, -20.0)) == pytest.approx(20 - np.log(28))
+    assert copies_log_e(texts[:1], np.full(1, -20.0)) == 0

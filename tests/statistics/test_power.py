@@ -110,3 +110,15 @@ def test_the_classical_gate_needs_one_cell_that_shows_the_defect() -> None:
         members = np.ones((1, 50), dtype=np.bool_)
         (power,) = classical_coverage_by_set(cells, members, 1e-4 / 50, rng)
         assert (power.n_found, power.n_cells) == (found, 50)
+
+
+def test_leaks_that_a_larger_error_would_allow_do_not_fail_a_run_alone() -> None:
+    """A third of the impossible draws is telling: 20 draws that leak 30 % of the time."""
+    probs = np.array([0.6, 0.4, 0.0])
+    kept = np.array([True, True, False])
+    box = noise_box(probs, kept, kept, 0.01)
+    cell = PlannedCell(box, np.array([0.42, 0.28, 0.3]), n_draws=20, telling=1 / 3)
+    # One cell alone is far from ln(10^6), so that only a telling draw finds it: 1 - .9^20.
+    power = coverage([cell], np.log(1e6), np.random.default_rng(8), n_runs=2000)
+    low, high = stats.binom.interval(1 - 1e-6, 2000, 1 - 0.9**20)
+    assert low <= power.n_found <= high
