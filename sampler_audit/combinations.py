@@ -51,10 +51,10 @@ def combine_cells(
     if not wrong or run.strongest is None or any(r.outcome == "fail" for r in results):
         return results
     blamed = next(r.combo for r in results if set(run.strongest.requires) <= set(r.combo))
-    return tuple(_blamed(r, by_combo[r.combo]) if r.combo == blamed else r for r in results)
+    return tuple(blame(r, by_combo[r.combo]) if r.combo == blamed else r for r in results)
 
 
-def _blamed(result: ComboResult, cells: Sequence[CellResult]) -> ComboResult:
+def blame(result: ComboResult, cells: Sequence[CellResult]) -> ComboResult:
     """A combination that only the pooled draws show to be wrong, with its most telling cells."""
     evidence = {c.cell: c.histogram.log_e for c in cells if c.histogram}
     telling = sorted(evidence, key=lambda cell: -evidence[cell])[:3]

@@ -179,7 +179,7 @@ class TargetReport:
     """One engine's audit.
 
     ``alpha`` is its share of the run's false-alarm rate, and ``log_e_run`` is compared with
-    ln(1/alpha).
+    ln(1/alpha). ``notes`` are what else a reader must know, as (label, text).
     """
 
     info: TargetInfo
@@ -195,6 +195,7 @@ class TargetReport:
     seconds: float = 0.0
     known: tuple[str, ...] = ()
     known_gone: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

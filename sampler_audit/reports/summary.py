@@ -113,6 +113,7 @@ def notes(target: TargetReport) -> list[tuple[str, str]]:
         ("known", "; ".join(target.known)),
         ("known, gone", "; ".join(target.known_gone)),
         ("coverage", conclusion.coverage(target)),
+        *target.notes,
     ]
     return [(label, text) for label, text in pairs if text]
 

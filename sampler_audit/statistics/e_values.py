@@ -81,10 +81,18 @@ def _set_log_es(x: NDArray[np.float64], box: Box) -> NDArray[np.float64]:
 
 def _dirichlet_log_e(x: NDArray[np.float64], box: Box) -> NDArray[np.float64]:
     """Log e-value of the multinomial as a whole, Dirichlet(1/2) over the null, ``[...]``."""
+    return np.asarray(dirichlet_log_likelihood(x) - max_log_likelihood(x, box))
+
+
+def dirichlet_log_likelihood(counts: ArrayLike) -> NDArray[np.float64]:
+    """Log-likelihood of sequences with ``counts [..., k]`` under a mixture of laws, ``[...]``.
+
+    The mixture is Dirichlet(1/2); of two bins, beta(1/2, 1/2).
+    """
+    x = np.asarray(counts, dtype=np.float64)
     k, n = x.shape[-1], x.sum(axis=-1)
     mixture = special.gammaln(x + 0.5).sum(axis=-1) - k * special.gammaln(0.5)
-    mixture += special.gammaln(k / 2) - special.gammaln(k / 2 + n)
-    return np.asarray(mixture - max_log_likelihood(x, box))
+    return np.asarray(mixture + special.gammaln(k / 2) - special.gammaln(k / 2 + n))
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,11 +38,40 @@ def tie_log_es(tokens: NDArray[np.int64]) -> NDArray[np.float64]:
     n = tokens.shape[-1]
     previous, left = tokens[..., :-1], np.arange(n - 1, 0, -1)
     chance = _copies_after(tokens)[..., :-1] / left
-    repeats = tokens[..., 1:] == previous
+    return _paid(tokens[..., 1:] == previous, chance)
+
+
+def echo_log_es(tokens: NDArray[np.int64], earlier: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Log e-values of bets that draws repeat those of an earlier round, ``[n]`` twice ``-> [4]``.
+
+    Null: the order of ``tokens`` is independent of ``earlier``, which stands beside it draw by draw
+    (the longer of the two is cut). A server that gives every request the same seed repeats a round
+    where no draw within it repeats another.
+    """
+    n = min(tokens.size, earlier.size)
+    tokens, earlier = tokens[:n], earlier[:n]
+    still_to_come = np.triu(tokens[None, :] == earlier[:, None])
+    chance = still_to_come.sum(axis=1) / np.arange(n, 0, -1)
+    return _paid(tokens == earlier, chance)
+
+
+def repeat_log_es(
+    hits: NDArray[np.bool_], chances_upper: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Log e-values of bets that ``hits [n]`` come more often than they may, ``[4]``.
+
+    Null: given what came before, each has at most its chance in ``chances_upper [n]``. A bet that
+    is fair at the bound loses on average below it.
+    """
+    return _paid(hits, chances_upper)
+
+
+def _paid(hits: NDArray[np.bool_], chance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log of what the bets in TIE_SHARES on ``hits [..., n]`` paid, ``[..., 4]``."""
     is_open = ((chance > 0) & (chance < 1))[..., None]
     chance = np.where(is_open, chance[..., None], 0.5)
     bet = chance + np.array(TIE_SHARES) * (1 - chance)
-    factors = np.where(repeats[..., None], bet / chance, (1 - bet) / (1 - chance))
+    factors = np.where(hits[..., None], bet / chance, (1 - bet) / (1 - chance))
     return np.asarray(np.log(np.where(is_open, factors, 1.0)).sum(axis=-2))
 
 
@@ -79,6 +108,23 @@ def duplicate_log_e(
     if identical == 0:
         return float("-inf")
     return float(np.log(identical / n_pairs) - np.log(collision_probs_upper).sum())
+
+
+def copies_log_e(
+    sequences: NDArray[np.int64], log_probs_upper: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Evidence that texts are copies of each other: ``[S, L]`` tokens of S independent texts.
+
+    Null: a text equals an earlier one with probability at most ``exp(log_probs_upper [S])``, the
+    earlier one's own. Each pair's indicator over that bound has mean at most 1, and so has the mean
+    over the pairs. -inf where no two texts agree; 0 where there is no pair.
+    """
+    n = len(sequences)
+    if n < 2:
+        return np.zeros(())
+    same = np.triu((sequences[:, None] == sequences[None, :]).all(axis=-1), 1)
+    log_es = np.where(same, -np.minimum(log_probs_upper, 0.0)[:, None], -np.inf)
+    return np.asarray(np.logaddexp.reduce(log_es[np.triu_indices(n, 1)]) - np.log(n * (n - 1) / 2))
 
 
 def collision_upper(box: Box) -> float:

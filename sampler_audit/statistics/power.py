@@ -26,11 +26,14 @@ class PlannedCell:
         box: ``[k]``, the laws of a healthy sampler.
         q_defect: ``[k]``, the law of the defect, before noise.
         n_draws: How many draws the run makes.
+        telling: Share of the draws that ``box`` calls impossible which fail the run by themselves;
+            the rest only count as evidence, because a larger error would allow them.
     """
 
     box: Box
     q_defect: NDArray[np.float64]
     n_draws: int
+    telling: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,9 @@ def coverage(
     """Synthetic runs with the defect planted in every cell, and how many of them fail.
 
     A run fails where the pooled evidence of this defect reaches ``log_threshold``, or where a
-    token is drawn that the box calls impossible. Every cell's law is moved within the noise of
-    its box, by group and afresh in each run. Other pieces of the run's evidence would only add.
+    telling token is drawn that the box calls impossible. Every cell's law is moved within the
+    noise of its box, by group and afresh in each run. Other pieces of the run's evidence would
+    only add.
     """
     everywhere = np.ones((1, len(cells)), dtype=np.bool_)
     return coverage_by_set(cells, everywhere, log_threshold, rng, n_runs=n_runs)[0]
@@ -87,9 +91,12 @@ def coverage_by_set(
     found = np.zeros((n_runs, len(members)), dtype=np.bool_)
     if acting.any():
         n_draws = np.array([cell.n_draws for cell in cells])[acting]
-        log_es = _replay([c for c in contrasts if c.acts], n_draws, rng, n_runs)
-        impossible = np.isposinf(log_es) @ inside.T
-        found = (pooled_log_e(log_es, inside) >= log_threshold) | impossible
+        telling = np.array([cell.telling for cell in cells])[acting]
+        log_es, n_impossible = _replay([c for c in contrasts if c.acts], n_draws, rng, n_runs)
+        told = n_impossible > 0
+        if (telling < 1).any():
+            told = rng.binomial(n_impossible, telling) > 0
+        found = (pooled_log_e(log_es, inside) >= log_threshold) | (told @ inside.T)
     n_found = np.where(inside.any(axis=1), found.sum(axis=0), 0)
     lower95 = clopper_pearson(n_found, n_runs, 0.9)[0]
     return [
@@ -134,8 +141,8 @@ def _replay(
     n_draws: NDArray[np.int64],
     rng: np.random.Generator,
     n_runs: int,
-) -> NDArray[np.float64]:
-    """Log e-values of synthetic runs, ``[n_runs, n_cells]``."""
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Log e-values of synthetic runs and their impossible draws, ``[n_runs, n_cells]`` twice."""
     probs = np.stack([c.probs for c in contrasts])
     box = Box(
         np.stack([c.box.lower for c in contrasts]), np.stack([c.box.upper for c in contrasts])
@@ -146,7 +153,7 @@ def _replay(
     noise = np.divide(healthy, box.center, out=np.ones_like(weights), where=box.upper > 0)
     moved = probs * noise
     counts = rng.multinomial(n_draws, moved / moved.sum(axis=-1, keepdims=True))
-    return contrast_log_e(counts, probs, box)
+    return contrast_log_e(counts, probs, box), counts[..., 3]
 
 
 def draws_needed(
