@@ -25,6 +25,7 @@ class ProcessorRequest:
     Attributes:
         processor: ``module:Class``.
         python: Its interpreter; None is this one.
+        runner: Whose rules it is loaded by, of ``sampler.processors.RULES``.
         settings: What requests may ask, beside nothing; empty is COMMON.
         bad: What ``validate_params`` must refuse.
         vocab_size: Width of a row; token ids of the settings must lie below.
@@ -36,6 +37,7 @@ class ProcessorRequest:
 
     processor: str
     python: str | None = None
+    runner: str = "sampler-audit"
     settings: tuple[Settings, ...] = ()
     bad: tuple[Settings, ...] = ()
     vocab_size: int = 1024
@@ -63,6 +65,7 @@ def audit_in(
     facts = process.load(
         request.processor,
         request.settings or COMMON,
+        runner=request.runner,
         vocab_size=request.vocab_size,
         seed=request.seed,
     )

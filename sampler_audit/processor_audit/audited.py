@@ -11,7 +11,12 @@ from sampler_audit.processor_audit.scene import Scene, scene_model
 from sampler_audit.processor_audit.settings import Settings, make_params, shown
 from sampler_audit.processor_audit.timing import step_microseconds
 from sampler_audit.processor_audit.turns import MOST_DRAFTS, Facts, Fault, Turn
-from sampler_audit.sampler.processors import BatchLogitsProcessor, ProcessorClass, load_processors
+from sampler_audit.sampler.processors import (
+    RULES,
+    BatchLogitsProcessor,
+    ProcessorClass,
+    load_processors,
+)
 
 _MAX_REQUESTS = 8
 _MOST_LIVE = 6
@@ -23,13 +28,20 @@ class Audited:
     Requests have one of ``good`` or, unless the class refuses them, the default parameters.
 
     Raises:
-        UsageError: no processor of that name, or it refuses parameters that are to be tried.
+        UsageError: no processor of that name, or none that ``runner`` loads (its words), or it
+            refuses parameters that are to be tried.
     """
 
     def __init__(
-        self, processor: str | type, good: Sequence[Settings], *, vocab_size: int, seed: int
+        self,
+        processor: str | type,
+        good: Sequence[Settings],
+        *,
+        vocab_size: int,
+        seed: int,
+        runner: str = "sampler-audit",
     ) -> None:
-        (self._cls,) = load_processors([processor])
+        (self._cls,) = load_processors([processor], rules=RULES[runner])
         self._good = good
         self._settings = _accepted(self._cls, good)
         batch_level = issubclass(self._cls, BatchLogitsProcessor)

@@ -11,8 +11,12 @@ from sampler_audit.options import (
     QuietOption,
     SeedOption,
     between,
+    one_of,
     whole,
 )
+
+RUNNERS = ("sampler-audit", "vllm-v2", "vllm-v1", "vllm-v1-tpu")
+"""The names of ``sampler.processors.RULES``, which is too slow to import here."""
 
 
 def processor(
@@ -38,6 +42,14 @@ def processor(
         str | None,
         typer.Option(metavar="PATH", help="The interpreter that the class is written for."),
     ] = None,
+    runner: Annotated[
+        str,
+        typer.Option(
+            parser=one_of(*RUNNERS),
+            metavar="|".join(RUNNERS),
+            help="Whose rules load it: which interfaces run there, and whether any does.",
+        ),
+    ] = RUNNERS[0],
     vocab_size: Annotated[
         int, typer.Option(parser=whole(16), metavar="N", help="Width of a row of logits.")
     ] = 1024,
@@ -76,6 +88,7 @@ def processor(
     request = ProcessorRequest(
         processor=name,
         python=python,
+        runner=runner,
         settings=tuple(read_settings(text, "--params") for text in params or ()),
         bad=tuple(read_settings(text, "--bad-params") for text in bad_params or ()),
         vocab_size=vocab_size,

@@ -53,16 +53,23 @@ class SubjectProcess:
         self._worker = WorkerProcess(interpreter, 1, (_BOOTSTRAP, *_folders()))
 
     def load(
-        self, processor: str, settings: Sequence[Settings], *, vocab_size: int, seed: int
+        self,
+        processor: str,
+        settings: Sequence[Settings],
+        *,
+        runner: str,
+        vocab_size: int,
+        seed: int,
     ) -> Facts:
         """What the class is; the other methods are about it from now on.
 
         Raises:
-            UsageError: there is no such class, or it refuses the settings.
+            UsageError: there is no such class, the runner loads none such, or it refuses the
+                settings.
             TargetRaised: it raised while it was constructed; says what and where.
         """
         self._name = processor
-        what = {"processor": processor, "good": list(settings)}
+        what = {"processor": processor, "good": list(settings), "runner": runner}
         return Facts(**self._ask("load", load={**what, "vocab_size": vocab_size, "seed": seed}))
 
     def play(self, turns: Sequence[Turn]) -> tuple[list[Fault], dict[str, int]]:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from sampler_audit.__main__ import main
+from sampler_audit.processor_audit.command import RUNNERS
+from sampler_audit.sampler.processors import RULES
 
 HERE = Path(__file__).parent
 BIAS = ["--params", '{"extra_args": {"bias": 4.0}}']
@@ -86,3 +88,25 @@ def test_an_interpreter_without_torch_is_told_what_it_lacks(
     told = capsys.readouterr().err
     assert "needs numpy, torch and triton" in told
     assert "File" not in told
+
+
+def test_the_runners_are_those_that_have_rules() -> None:
+    """The command may not import them."""
+    assert tuple(RULES) == RUNNERS
+
+
+@pytest.mark.parametrize(
+    ("runner", "words"),
+    [
+        ("vllm-v1-tpu", RULES["vllm-v1-tpu"].obstacle()),
+        ("vllm-v1", "batch-level"),
+    ],
+)
+def test_a_runner_that_loads_none_such_is_refused_in_the_words_of_its_profile(
+    capsys: pytest.CaptureFixture[str], runner: str, words: str
+) -> None:
+    """A TPU loads none; V1 loads no slot-level one."""
+    assert run("SlotBias", *BIAS, "--runner", runner) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
