@@ -150,7 +150,9 @@ class TransformersEngine(Engine):
             row = self._processed(row, index, {"do_sample": False})
             best = torch.argmax(row, dim=-1, keepdim=True)
             masked = torch.full_like(row, float("-inf"))
-            return masked.scatter(-1, best, row.gather(-1, best))
+            # Finite, so that what is left has a softmax even where the maximum is infinite.
+            value = row.gather(-1, best).clamp(max=torch.finfo(row.dtype).max)
+            return masked.scatter(-1, best, value)
         filters = {
             "do_sample": True,
             "temperature": temperature,
